@@ -1,0 +1,64 @@
+/**
+ * Why something was refused or failed: the closed list shared by errors (google.rpc.ErrorInfo.reason), metrics and
+ * dead letters (design § 4 and § 9).
+ */
+export const REASONS = [
+  // The request's sender
+  "TOKEN_MISSING",
+  "TOKEN_INVALID",
+  "TOKEN_EXPIRED",
+  "SCOPE_MISSING",
+  // The event
+  "UNKNOWN_MODE",
+  "MALFORMED",
+  "INVALID_ATTRIBUTES",
+  "INVALID_DATA",
+  "TOO_LARGE",
+  "TIME_OUT_OF_WINDOW",
+  "DECODER_FAULT",
+  "UNPERSISTABLE",
+  // Publishing
+  "PRODUCER_UNAVAILABLE",
+  "PUBLISH_OUTCOME_UNKNOWN",
+  // Reading
+  "INVALID_NAME",
+  "INVALID_PAGE_SIZE",
+  "INVALID_PAGE_TOKEN",
+  "INVALID_ORDER_BY",
+  "FILTER_UNSUPPORTED",
+  "EVENT_NOT_FOUND",
+  "DATABASE_UNAVAILABLE",
+  "QUERY_TIMEOUT",
+  "SEARCH_CAPACITY",
+  // Any request
+  "INVALID_REQUEST",
+  "STAGE_UNSUPPORTED",
+  "MESSAGE_TOO_LARGE",
+  "UNSUPPORTED_MEDIA_TYPE",
+  "METHOD_NOT_ALLOWED",
+  "NOT_FOUND",
+  "DEADLINE_EXCEEDED",
+  "STREAM_CAPACITY",
+  "SHUTTING_DOWN",
+  "CANCELLED",
+  "INTERNAL",
+] as const;
+
+/** One of REASONS. */
+export type Reason = (typeof REASONS)[number];
+
+/** One fault of one input. All faults of an input are reported together. */
+export interface Fault {
+  /** What is at fault: an attribute's name ("time"), "data", or "" for the input as a whole. Each edge puts its own path before it. */
+  readonly field: string;
+  readonly reason: Reason;
+  /** What was wrong and what to do, a sentence for the reader. Never holds a payload. */
+  readonly description: string;
+  /** What varies, for programs: limit, actual, unit. */
+  readonly metadata?: Readonly<Record<string, string>>;
+}
+
+/** A value, or every fault that was found. */
+export type Result<T> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly faults: readonly [Fault, ...Fault[]] };
