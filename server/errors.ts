@@ -1,0 +1,165 @@
+import { Code, ConnectError } from "@connectrpc/connect";
+import { codeToHttpStatus, errorToJsonBytes } from "@connectrpc/connect/protocol-connect";
+import { type Fault, type Reason, REASONS } from "#core/reason.ts";
+import {
+  BadRequestSchema,
+  type ErrorInfo,
+  ErrorInfoSchema,
+  RetryInfoSchema,
+} from "#gen/google/rpc/error_details_pb.ts";
+import { type HttpAnswer } from "./http-answer.ts";
+
+type OutgoingDetail = NonNullable<ConstructorParameters<typeof ConnectError>[3]>[number];
+
+/** ErrorInfo.domain of every error: whose list its reason is from. */
+export const ERROR_DOMAIN = "weir";
+
+/** At most this many faults are listed in one error; ErrorInfo.metadata.faults then has the whole count. */
+export const MAX_LISTED_FAULTS = 64;
+
+/** An expected failure of a request: design § 4's error model as a value. Every edge turns it into its own form here. */
+export interface Failure {
+  readonly code: Code;
+  readonly reason: Reason;
+  /** A sentence for the reader: what was wrong, where, what to do. Never holds a payload or a token. */
+  readonly message: string;
+  /** What is wrong with the request, each with the whole path of its field. Becomes google.rpc.BadRequest. */
+  readonly faults?: readonly Fault[];
+  /** What varies, for programs: ErrorInfo.metadata. */
+  readonly metadata?: Readonly<Record<string, string>>;
+  /** Where a repeat can help: the least wait in milliseconds. Becomes google.rpc.RetryInfo and Retry-After. */
+  readonly retryAfterMs?: number;
+}
+
+/**
+ * The failure of an input with these faults: OUT_OF_RANGE where its time alone is at fault, else INVALID_ARGUMENT. Its
+ * reason is that of the gravest fault, in the order of REASONS (an event that is malformed and too large is MALFORMED).
+ *
+ * @param path gives the whole path of a fault's field at this edge, such as "event.attributes.time" for "time".
+ */
+export function failureOf(
+  faults: readonly [Fault, ...Fault[]],
+  path: (field: string) => string = (field) => field,
+): Failure {
+  const placed = faults.map((fault) => ({ ...fault, field: path(fault.field) }));
+  const gravest = placed.reduce((a, b) =>
+    REASONS.indexOf(b.reason) < REASONS.indexOf(a.reason) ? b : a,
+  );
+  const told = placed
+    .slice(0, 3)
+    .map(({ field, description }) => (field === "" ? description : `${field}: ${description}`));
+  if (placed.length > told.length) told.push(`and ${String(placed.length - told.length)} more`);
+  return {
+    code: gravest.reason === "TIME_OUT_OF_WINDOW" ? Code.OutOfRange : Code.InvalidArgument,
+    reason: gravest.reason,
+    message: told.join("; "),
+    faults: placed,
+    ...(gravest.metadata && { metadata: gravest.metadata }),
+  };
+}
+
+/** The failure as what an RPC handler throws, and an HTTP route too. */
+export function toConnectError(failure: Failure, cause?: unknown): ConnectError {
+  return new ConnectError(
+    failure.message,
+    failure.code,
+    headersOf(failure),
+    detailsOf(failure),
+    cause,
+  );
+}
+
+/** The failure as the answer of an HTTP route: the status, and the body as Connect writes an error. */
+export function toHttpAnswer(failure: Failure): HttpAnswer {
+  return httpAnswerOf(toConnectError(failure));
+}
+
+/** An error made by toConnectError, as the answer of an HTTP route. */
+export function httpAnswerOf(error: ConnectError): HttpAnswer {
+  const headers: Record<string, string> = { "content-type": "application/json" };
+  error.metadata.forEach((value, name) => {
+    headers[name] = value;
+  });
+  return { status: httpStatusOf(error), headers, body: errorToJsonBytes(error, undefined) };
+}
+
+/** What an error says of itself for programs; undefined where it was not made by toConnectError. */
+export function errorInfoOf(error: ConnectError): ErrorInfo | undefined {
+  return error.findDetails(ErrorInfoSchema)[0];
+}
+
+/** Gives an error that the RPC library made the details that every error of Weir has, in place. */
+export function addDetails(
+  error: ConnectError,
+  failure: Pick<Failure, "reason" | "metadata" | "retryAfterMs">,
+): void {
+  error.details.push(...detailsOf(failure));
+}
+
+/** The details of a failure, to be sent with it. */
+function detailsOf({
+  reason,
+  metadata,
+  faults = [],
+  retryAfterMs,
+}: Omit<Failure, "code" | "message">): OutgoingDetail[] {
+  const counted = faults.length > MAX_LISTED_FAULTS ? { faults: String(faults.length) } : undefined;
+  const info = { reason, domain: ERROR_DOMAIN, metadata: { ...metadata, ...counted } };
+  const details: OutgoingDetail[] = [{ desc: ErrorInfoSchema, value: info }];
+  if (faults.length > 0) {
+    const fieldViolations = faults
+      .slice(0, MAX_LISTED_FAULTS)
+      .map(({ field, description, reason: cause }) => ({
+        field,
+        description,
+        reason: cause,
+      }));
+    details.push({ desc: BadRequestSchema, value: { fieldViolations } });
+  }
+  if (retryAfterMs !== undefined) {
+    const wait = Math.ceil(retryAfterMs);
+    const retryDelay = {
+      seconds: BigInt(Math.floor(wait / 1000)),
+      nanos: (wait % 1000) * 1_000_000,
+    };
+    details.push({ desc: RetryInfoSchema, value: { retryDelay } });
+  }
+  return details;
+}
+
+/** Headers of the answer that say what the details say, for clients that know HTTP alone. */
+function headersOf(failure: Failure): Record<string, string> {
+  const headers: Record<string, string> = {};
+  if (failure.retryAfterMs !== undefined)
+    headers["retry-after"] = String(Math.ceil(failure.retryAfterMs / 1000));
+  const challenge = challengeOf(failure);
+  if (challenge !== undefined) headers["www-authenticate"] = challenge;
+  return headers;
+}
+
+/** RFC 6750 section 3: how a client learns that it needs a token, that its token is bad, or which scope it lacks. */
+function challengeOf({ code, reason, metadata }: Failure): string | undefined {
+  if (reason === "SCOPE_MISSING")
+    return `Bearer realm="weir", error="insufficient_scope", scope="${metadata?.["scope"] ?? ""}"`;
+  if (code !== Code.Unauthenticated) return undefined;
+  return reason === "TOKEN_MISSING"
+    ? 'Bearer realm="weir"'
+    : 'Bearer realm="weir", error="invalid_token"';
+}
+
+/** Connect's status for the code, but for what has a status of its own in HTTP. */
+function httpStatusOf(error: ConnectError): number {
+  const reason = errorInfoOf(error)?.reason as Reason | undefined;
+  switch (reason) {
+    case "TOO_LARGE":
+    case "MESSAGE_TOO_LARGE":
+      return 413;
+    case "UNSUPPORTED_MEDIA_TYPE":
+    case "UNKNOWN_MODE":
+      return 415;
+    case "METHOD_NOT_ALLOWED":
+      return 405;
+    default:
+      return codeToHttpStatus(error.code);
+  }
+}
