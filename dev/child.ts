@@ -1,0 +1,124 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { closeSync, mkdirSync, openSync } from "node:fs";
+import { dirname } from "node:path";
+
+import { tailOf } from "./tail.ts";
+
+/** How a process ended: an exit code, or the signal that ended it. */
+export interface Exit {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+}
+
+/** A process that we started and that writes to a log file. */
+export interface Child {
+  readonly name: string;
+  readonly pid: number;
+  readonly logFile: string;
+  /** Settles when the process has ended; never rejects. */
+  readonly exited: Promise<Exit>;
+  /** Undefined while the process lives. */
+  readonly exit: () => Exit | undefined;
+  /** Asks the process to end, by force after `graceMs`, and resolves when it has. Safe to repeat. */
+  stop(): Promise<void>;
+  /** Ends the process by force. */
+  kill(): void;
+}
+
+/** What it takes to start a {@link Child}. */
+export interface ChildOptions {
+  readonly name: string;
+  readonly command: string;
+  readonly args: readonly string[];
+  /** Standard output and error are appended here; made when missing. */
+  readonly logFile: string;
+  readonly cwd?: string;
+  readonly env?: NodeJS.ProcessEnv;
+  readonly user?: { readonly uid: number; readonly gid: number } | undefined;
+  /** What asks this process to end in order. Default SIGTERM. */
+  readonly stopSignal?: NodeJS.Signals;
+  /** Milliseconds from `stop` until the process is killed. Default 30,000. */
+  readonly graceMs?: number;
+}
+
+/**
+ * Starts a process in its own process group, so that a terminal's Ctrl-C reaches the launcher alone and the order of
+ * stopping stays ours. Should this process end without stopping it, it is asked to end then; after a SIGKILL of this
+ * process it lives on. Rejects where the command cannot be started at all.
+ */
+export async function startChild(options: ChildOptions): Promise<Child> {
+  const { name, logFile, stopSignal = "SIGTERM", graceMs = 30_000 } = options;
+  mkdirSync(dirname(logFile), { recursive: true });
+  const log = openSync(logFile, "a");
+  const child = spawn(options.command, options.args, {
+    stdio: ["ignore", log, log],
+    detached: true,
+    ...(options.cwd !== undefined && { cwd: options.cwd }),
+    ...(options.env !== undefined && { env: options.env }),
+    ...options.user,
+  });
+  closeSync(log);
+  await once(child, "spawn");
+  const { pid } = child;
+  if (pid === undefined) throw new Error(`${name}: the process has no id`);
+
+  const askToEnd = (): void => void child.kill(stopSignal);
+  process.once("exit", askToEnd);
+  let exit: Exit | undefined;
+  const exited = new Promise<Exit>((resolve) => {
+    child.once("exit", (code, signal) => {
+      process.off("exit", askToEnd);
+      exit = { code, signal };
+      resolve(exit);
+    });
+  });
+
+  return {
+    name,
+    pid,
+    logFile,
+    exited,
+    exit: () => exit,
+    async stop() {
+      if (exit !== undefined) return;
+      askToEnd();
+      const timer = setTimeout(() => child.kill("SIGKILL"), graceMs);
+      await exited;
+      clearTimeout(timer);
+    },
+    kill() {
+      child.kill("SIGKILL");
+    },
+  };
+}
+
+/** Resolves once `isReady` says so. Rejects if the child ends first, if `signal` is raised, or after `timeoutMs`. */
+export async function untilReady(
+  child: Child,
+  isReady: () => Promise<boolean> | boolean,
+  options: { readonly timeoutMs: number; readonly signal?: AbortSignal | undefined },
+): Promise<void> {
+  const deadline = Date.now() + options.timeoutMs;
+  while (!(await isReady())) {
+    options.signal?.throwIfAborted();
+    if (child.exit() !== undefined) throw new Error(describeEnd(child));
+    if (Date.now() > deadline)
+      throw new Error(
+        `${child.name} was not ready after ${options.timeoutMs / 1000} s.\n${tailOf(child.logFile)}`,
+      );
+    await Promise.race([child.exited, new Promise((resolve) => setTimeout(resolve, 50))]);
+  }
+}
+
+/** Which child ended and how, with the last lines of its log and the log's path. */
+export function describeEnd(child: Child): string {
+  const exit = child.exit();
+  const how =
+    exit === undefined
+      ? "is still running"
+      : exit.signal === null
+        ? `ended with exit code ${exit.code}`
+        : `was ended by ${exit.signal}`;
+  return `${child.name} (process ${child.pid}) ${how}.\n${tailOf(child.logFile)}`;
+}

@@ -1,0 +1,36 @@
+import { closeSync, fstatSync, openSync, readSync } from "node:fs";
+
+const LINES = 8;
+const BYTES = 8192;
+
+/** The last lines of a text, indented for a terminal. */
+export function tailText(text: string): string {
+  return text
+    .trimEnd()
+    .split("\n")
+    .slice(-LINES)
+    .map((line) => `    ${line}`)
+    .join("\n");
+}
+
+/** The last lines of a log, indented for a terminal, and the log's path below them. */
+export function tailOf(file: string): string {
+  return `${tailText(readEnd(file))}\n  log: ${file}`;
+}
+
+function readEnd(file: string): string {
+  let handle: number;
+  try {
+    handle = openSync(file, "r");
+  } catch {
+    return "(no log was written)";
+  }
+  try {
+    const { size } = fstatSync(handle);
+    const buffer = Buffer.alloc(Math.min(size, BYTES));
+    const read = readSync(handle, buffer, 0, buffer.length, size - buffer.length);
+    return buffer.toString("utf8", 0, read);
+  } finally {
+    closeSync(handle);
+  }
+}

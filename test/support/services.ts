@@ -1,0 +1,112 @@
+import { randomBytes } from "node:crypto";
+import { chmodSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type TestProject } from "vitest/node";
+
+import { cacheFolder, fetchKafkaJars } from "../../dev/kafka-jars.ts";
+import { startKafka } from "../../dev/kafka.ts";
+import { freePort } from "../../dev/ports.ts";
+import { postgresBinaries } from "../../dev/postgres-binaries.ts";
+import { canEnter, postgresOwner } from "../../dev/postgres-owner.ts";
+import { postgresUrl, startPostgres } from "../../dev/postgres.ts";
+
+declare module "vitest" {
+  interface ProvidedContext {
+    /** A real Kafka for the whole run: `host:port`, several with commas. */
+    kafkaBrokers: string;
+    /** A real PostgreSQL 18 for the whole run: its database `postgres`, as a superuser. */
+    databaseUrl: string;
+  }
+}
+
+interface Service {
+  readonly address: string;
+  stop(): Promise<void>;
+}
+
+/**
+ * Starts Kafka and PostgreSQL once for the run, beside each other, and hands out their addresses by `provide`. Each may
+ * be one that runs already (`WEIR_TEST_KAFKA_BROKERS`, `WEIR_TEST_DATABASE_URL`); `WEIR_TEST_SERVICES=containers` takes
+ * containers instead of local processes. Suites keep apart by the names of their topics and databases.
+ */
+export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const folder = createRunFolder();
+  const removeFolder = (): void => rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
+  process.once("exit", removeFolder);
+
+  const useContainers = process.env["WEIR_TEST_SERVICES"] === "containers";
+  const starting = [
+    provided("WEIR_TEST_KAFKA_BROKERS") ??
+      (useContainers
+        ? (await import("./containers.ts")).startKafkaContainer()
+        : localKafka(folder)),
+    provided("WEIR_TEST_DATABASE_URL") ??
+      (useContainers
+        ? (await import("./containers.ts")).startPostgresContainer()
+        : localPostgres(folder)),
+  ] as const;
+  const stop = async (): Promise<void> => {
+    for (const outcome of await Promise.allSettled(starting))
+      if (outcome.status === "fulfilled") await outcome.value.stop();
+    process.off("exit", removeFolder);
+    removeFolder();
+  };
+  try {
+    const [kafka, database] = await Promise.all(starting);
+    project.provide("kafkaBrokers", kafka.address);
+    project.provide("databaseUrl", database.address);
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return stop;
+}
+
+function provided(variable: string): Promise<Service> | undefined {
+  const address = process.env[variable];
+  return address === undefined ? undefined : Promise.resolve({ address, stop: async () => {} });
+}
+
+async function localKafka(folder: string): Promise<Service> {
+  const jars = await fetchKafkaJars(cacheFolder(), {
+    say: (line) => process.stderr.write(`${line}\n`),
+  });
+  const [port, controllerPort] = [await freePort(), await freePort()];
+  const child = await startKafka({
+    jars,
+    dataDir: join(folder, "kafka"),
+    logDir: folder,
+    port,
+    controllerPort,
+  });
+  return { address: `127.0.0.1:${port}`, stop: () => child.stop() };
+}
+
+async function localPostgres(folder: string): Promise<Service> {
+  const user = postgresOwner();
+  const port = await freePort();
+  const password = randomBytes(16).toString("hex");
+  const child = await startPostgres({
+    binaries: await postgresBinaries(user, folder),
+    dataDir: join(folder, "postgres"),
+    logFile: join(folder, "postgres.log"),
+    port,
+    password,
+    user,
+    settings: { max_connections: "200" },
+  });
+  return { address: postgresUrl(port, password, "postgres"), stop: () => child.stop() };
+}
+
+/** A fresh folder that PostgreSQL's user can reach, whatever TMPDIR says. */
+function createRunFolder(): string {
+  const user = postgresOwner();
+  for (const parent of [tmpdir(), "/var/tmp"]) {
+    if (user !== undefined && !canEnter(user, parent)) continue;
+    const folder = mkdtempSync(join(parent, "weir-test-"));
+    chmodSync(folder, 0o711);
+    return folder;
+  }
+  throw new Error(`The user of PostgreSQL can enter neither ${tmpdir()} nor /var/tmp: set TMPDIR.`);
+}
