@@ -1,0 +1,9 @@
+export { formatEventName } from "../core/event-name.ts";
+export { type Reason } from "../core/reason.ts";
+export { createWeirClient, type WeirClient, type WeirClientOptions } from "./client.ts";
+export { attributeOf, cloudEvent, type CloudEventInit, dataOf, type ExtensionValue } from "./cloud-event.ts";
+export { type Violation, type WeirError, weirErrorOf } from "./error.ts";
+export { type CloudEvent } from "./gen/io/cloudevents/v1/cloudevents_pb.ts";
+export { type Event, type LogPosition, type Receipt, Severity, Stage } from "./gen/weir/v1/event_pb.ts";
+export { IngestService } from "./gen/weir/v1/ingest_pb.ts";
+export { SearchService } from "./gen/weir/v1/search_pb.ts";
