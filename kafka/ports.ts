@@ -25,10 +25,20 @@ export interface ReceivedRecord extends RecordContent, LogPosition {}
 /** What became of a record that was to be published. */
 export type PublishResult =
   | { readonly outcome: "acknowledged"; readonly position: LogPosition }
-  /** Certain: nothing was published. `QUEUE_FULL` and `BROKER_AWAY` pass; the others need a change. */
+  /**
+   * Certain: nothing was published. `QUEUE_FULL` and `BROKER_AWAY` pass by themselves, `CLOSED` and `CANCELLED` are this
+   * process's own doing, the others (`REJECTED`: the broker does not take the record, or not from us) need a change.
+   */
   | {
       readonly outcome: "refused";
-      readonly cause: "QUEUE_FULL" | "BROKER_AWAY" | "TOPIC_MISSING" | "TOO_LARGE" | "CLOSED" | "CANCELLED";
+      readonly cause:
+        | "QUEUE_FULL"
+        | "BROKER_AWAY"
+        | "TOPIC_MISSING"
+        | "TOO_LARGE"
+        | "REJECTED"
+        | "CLOSED"
+        | "CANCELLED";
       readonly detail: string;
     }
   /** It was sent and no acknowledgement was seen: it may be on the log. A repeat is absorbed by deduplication. */
@@ -41,6 +51,8 @@ export interface Producer extends AsyncDisposable {
    * the wait, not the publishing: a record already sent is then "unknown", one still queued is "refused".
    */
   publish(record: OutgoingRecord, signal?: AbortSignal): Promise<PublishResult>;
+  /** Settles at the first connection with a producer id, however long that takes; never rejects. */
+  readonly ready: Promise<void>;
   /** Why the producer cannot publish at the moment; undefined while it can. */
   readonly fault: string | undefined;
   /** Records and bytes waiting or in flight. */
@@ -58,18 +70,19 @@ export interface TopicPartition {
 /** The effects of consuming, which the owner of a consumer gives. Calls for one partition never overlap. */
 export interface ConsumerHandler {
   /**
-   * A partition was assigned to this member. Answers the offset to read from (it takes the partition over in the
-   * database, so a former owner is fenced). A throw keeps the partition unread and is tried again with back-off.
+   * A partition was assigned to this member, or it is to be read anew after a failure. Answers the offset to read from
+   * (it takes the partition over in the database, so a former owner is fenced), within `log.start` to `log.end`. A throw,
+   * or an offset outside the log, keeps the partition unread and is tried again with back-off; `fault` says why.
    */
   assigned(partition: TopicPartition, log: LogRange): Promise<bigint>;
   /**
    * The next records of a partition, in order, without gaps but those of the log itself. When it resolves, the effects
-   * are durable and the adapter commits the offset after the last record. A throw stops the partition: the same records
-   * come again after a back-off (1–30 s, jitter), other partitions go on. The signal is raised when the member must let
-   * go: finish or give up soon.
+   * are durable and the adapter commits the offset after the last record. A throw stops the partition: after a back-off
+   * (1–30 s, jitter) `assigned` is asked again and reading goes on from its answer, so the same records come again;
+   * other partitions go on meanwhile. The signal is raised when the member must let go: finish or give up soon.
    */
   records(partition: TopicPartition, records: readonly ReceivedRecord[], signal: AbortSignal): Promise<void>;
-  /** The partition is no longer this member's. */
+  /** The partition is no longer this member's; no call for it is under way. `assigned` follows where it comes back. */
   revoked(partition: TopicPartition): void;
 }
 
@@ -85,10 +98,54 @@ export interface LogRange {
 
 /** A member of a consumer group. */
 export interface Consumer {
-  /** Consumes until the signal is raised; then finishes what is in flight, commits, leaves the group and resolves. Rejects on what a restart of the process must cure. */
+  /**
+   * Consumes until the signal is raised; then finishes what is in flight, commits, leaves the group and resolves. Brokers
+   * that are away, a missing topic and a refused login are waited for (`fault` says so). To be called once.
+   */
   run(signal: AbortSignal): Promise<void>;
   /** Why records are not consumed at the moment; undefined while they are. */
   readonly fault: string | undefined;
   /** What this member owns now. */
   readonly assignment: readonly TopicPartition[];
+}
+
+/** Questions to the brokers. Each answers within the connection's request timeout, or rejects with a KafkaError. */
+export interface Admin extends AsyncDisposable {
+  /** The first offset and the one past the last, for every partition of a topic. */
+  logRanges(topic: string): Promise<ReadonlyMap<number, Pick<LogRange, "start" | "end">>>;
+  /** The offsets that a group has committed; a partition without one is absent. */
+  committedOffsets(group: string, topic: string): Promise<ReadonlyMap<number, bigint>>;
+  /** Topics by name; one that does not exist is absent. */
+  describeTopics(names: readonly string[]): Promise<ReadonlyMap<string, TopicDescription>>;
+  /** How many brokers the cluster has at the moment. */
+  brokerCount(): Promise<number>;
+  /** Makes a topic; one that exists by now is left as it is. */
+  createTopic(topic: NewTopic): Promise<void>;
+  /** Sets some of a topic's own settings and keeps its others. */
+  changeTopic(name: string, config: Readonly<Record<string, string>>): Promise<void>;
+  /** For /readyz: undefined where the brokers answer and every topic named has a leader for each partition, else the reason. Within 2 s. */
+  probe(topics: readonly string[]): Promise<string | undefined>;
+}
+
+/** A topic as it is. */
+export interface TopicDescription {
+  readonly name: string;
+  readonly partitions: number;
+  /** The copies of the partition that has the fewest. */
+  readonly replication: number;
+  /** Every setting by name, those left at the broker's default included. */
+  readonly config: ReadonlyMap<string, string>;
+}
+
+/** A topic to be made. */
+export interface NewTopic {
+  readonly name: string;
+  readonly partitions: number;
+  readonly replication: number;
+  readonly config: Readonly<Record<string, string>>;
+}
+
+/** A request to Kafka failed; the message says what was asked, of whom, and what came back. */
+export class KafkaError extends Error {
+  override readonly name = "KafkaError";
 }

@@ -1,0 +1,129 @@
+import { type Admin, KafkaError } from "./ports.ts";
+
+/** What is configurable of the topics. Durations are milliseconds. */
+export interface TopicSettings {
+  /** The copies of a topic that is made; undefined: three, or as many as there are brokers. */
+  readonly replication: number | undefined;
+  readonly events: string;
+  readonly eventsPartitions: number;
+  readonly eventsRetentionMs: number;
+  readonly deadLetters: string;
+  readonly deadLettersPartitions: number;
+  readonly deadLettersRetentionMs: number;
+}
+
+/** One topic of Weir's. */
+export interface Topic {
+  readonly name: string;
+  readonly partitions: number;
+  /** What a record's key is. */
+  readonly key: "partition key" | "dead letter id";
+  /** The CloudEvents content mode of its records. */
+  readonly format: "binary" | "structured JSON";
+  readonly cleanup: "delete" | "compact,delete";
+  readonly retentionMs: number;
+  /** The largest record batch that the broker takes. A record of its own is a batch, too. */
+  readonly maxMessageBytes: number;
+}
+
+/** A topic as it was found or made. */
+export interface FoundTopic extends Topic {
+  /** The copies that it has: 1 means that a lost disk is a lost log. */
+  readonly replication: number;
+  readonly created: boolean;
+  /** The settings that had drifted from the table and were put right. */
+  readonly repaired: readonly string[];
+}
+
+/** Every topic there is (design § 3). */
+export function topicTable(settings: TopicSettings): readonly [events: Topic, deadLetters: Topic] {
+  return [
+    {
+      name: settings.events,
+      partitions: settings.eventsPartitions,
+      key: "partition key",
+      format: "binary",
+      cleanup: "delete",
+      retentionMs: settings.eventsRetentionMs,
+      maxMessageBytes: 2 * 1024 * 1024,
+    },
+    {
+      name: settings.deadLetters,
+      partitions: settings.deadLettersPartitions,
+      key: "dead letter id",
+      format: "structured JSON",
+      cleanup: "compact,delete",
+      retentionMs: settings.deadLettersRetentionMs,
+      maxMessageBytes: 4 * 1024 * 1024,
+    },
+  ];
+}
+
+/**
+ * Makes the topics that are missing, puts right what has drifted in the settings of those that exist, and answers what
+ * there is now. Safe to run from several processes at once, and again.
+ *
+ * @throws KafkaError that names every mismatch which cannot be repaired: a partition count that differs (keys would
+ *   move to other partitions, and order would be lost).
+ */
+export async function ensureTopics(admin: Admin, settings: TopicSettings): Promise<readonly FoundTopic[]> {
+  const topics = topicTable(settings);
+  const brokers = await admin.brokerCount();
+  const before = await admin.describeTopics(topics.map(({ name }) => name));
+  const missing = topics.filter(({ name }) => !before.has(name));
+  const replication = settings.replication ?? Math.min(3, brokers);
+  for (const topic of missing) {
+    await admin.createTopic({
+      name: topic.name,
+      partitions: topic.partitions,
+      replication,
+      config: topicConfig(topic, replication),
+    });
+  }
+
+  const found = missing.length === 0 ? before : await admin.describeTopics(topics.map(({ name }) => name));
+  const mismatches: string[] = [];
+  const answers: FoundTopic[] = [];
+  for (const topic of topics) {
+    const actual = found.get(topic.name);
+    if (actual === undefined) {
+      mismatches.push(`${topic.name} was made but is not there: see the broker's log`);
+    } else if (actual.partitions !== topic.partitions) {
+      mismatches.push(
+        `${topic.name} has ${actual.partitions} partitions and ${topic.partitions} are configured: ` +
+          "configure what it has, or name another topic",
+      );
+    } else {
+      const wanted = topicConfig(topic, actual.replication);
+      const drifted = Object.entries(wanted).filter(([name, value]) => actual.config.get(name) !== value);
+      answers.push({
+        ...topic,
+        replication: actual.replication,
+        created: missing.includes(topic),
+        repaired: drifted.map(([name]) => name),
+      });
+    }
+  }
+  if (mismatches.length > 0) {
+    throw new KafkaError(`The topics do not fit the configuration:\n  ${mismatches.join("\n  ")}`);
+  }
+  for (const { name, repaired, replication: copies, ...topic } of answers) {
+    if (repaired.length > 0) await admin.changeTopic(name, topicConfig({ name, ...topic }, copies));
+  }
+  return answers;
+}
+
+/** A topic's settings at the broker, for as many copies as it has. */
+function topicConfig(topic: Topic, replication: number): Readonly<Record<string, string>> {
+  return {
+    "cleanup.policy": topic.cleanup,
+    "retention.ms": String(topic.retentionMs),
+    "max.message.bytes": String(topic.maxMessageBytes),
+    // The accept time, which must survive a replay, and not the time of the append.
+    "message.timestamp.type": "CreateTime",
+    // The broker unpacks what other producers compress: kafkajs reads no codec but gzip.
+    "compression.type": "uncompressed",
+    "min.insync.replicas": replication >= 3 ? "2" : "1",
+    "unclean.leader.election.enable": "false",
+  };
+}
