@@ -55,11 +55,14 @@ export class ConfigError extends Error {
 type Report = (name: string, problem: string) => void;
 
 /**
- * Reads the groups of settings that a process needs. A variable that is set to nothing counts as unset.
+ * Reads the groups of settings that a process needs, out of its environment. A variable that is set to nothing counts as unset.
  *
  * @throws ConfigError that names every variable at fault, not the first alone.
  */
-export function loadConfig<G extends keyof Config>(env: Environment, groups: readonly G[]): Pick<Config, G> {
+export function loadConfig<G extends keyof Config>(
+  groups: readonly G[],
+  env: Environment = process.env,
+): Pick<Config, G> {
   const faults: ConfigFault[] = [];
   const report: Report = (name, problem) => faults.push({ name, problem });
   const entries = groups.map((group) => [group, readGroup(env, group, report)] as const);
@@ -198,7 +201,7 @@ const JOINS: { readonly [G in keyof Config]: (values: Values[G], report: Report)
   };
 
 /** One line for each WEIR_ variable that no setting reads, with the name that may have been meant. */
-export function unknownVariables(env: Environment): readonly string[] {
+export function unknownVariables(env: Environment = process.env): readonly string[] {
   const known = Object.values<Group>(SETTINGS).flatMap((group) =>
     Object.values(group.settings).map((setting) => setting.name as string),
   );
