@@ -1,0 +1,50 @@
+import { type Fault, type Reason, type Result } from "./reason.ts";
+
+/** How many faults of one input are kept one by one; the others are counted. Hostile input must not make a huge answer. */
+export const MAX_FAULTS = 100;
+
+/** Gathers the faults of one input. */
+export interface Faults {
+  /** Notes one fault. */
+  add(field: string, reason: Reason, description: string, metadata?: Readonly<Record<string, string>>): void;
+  /** The value where nothing was noted, else every fault; the value is only made where there is none. */
+  result<T>(value: () => T): Result<T>;
+  /** Whether nothing was noted. */
+  readonly none: boolean;
+}
+
+/** An empty gathering of faults. */
+export function createFaults(): Faults {
+  const kept: Fault[] = [];
+  let further = 0;
+  return {
+    add(field, reason, description, metadata) {
+      if (kept.length >= MAX_FAULTS) further += 1;
+      else kept.push({ field: shorten(field), reason, description, ...(metadata && { metadata }) });
+    },
+    result(value) {
+      const [first, ...rest] = kept;
+      if (first === undefined) return { ok: true, value: value() };
+      if (further > 0)
+        rest.push({ field: "", reason: first.reason, description: `${further} further faults.` });
+      return { ok: false, faults: [first, ...rest] };
+    },
+    get none() {
+      return kept.length === 0;
+    },
+  };
+}
+
+/** A refusal for one fault. */
+export function refuse(field: string, reason: Reason, description: string): Result<never> {
+  return { ok: false, faults: [{ field, reason, description }] };
+}
+
+/** A text in quotes for a message: escaped, and cut where it is long. Never give it a payload. */
+export function quote(text: string): string {
+  return JSON.stringify(shorten(text));
+}
+
+function shorten(text: string): string {
+  return text.length <= 60 ? text : `${text.slice(0, 60)}…`;
+}

@@ -1,0 +1,102 @@
+import { attributesOf, eventFrom } from "./attributes.ts";
+import { type ContentMode, contentModeOf, isCloudEventsMediaType } from "./content-mode.ts";
+import { type CloudEvent } from "./event.ts";
+import { createFaults, type Faults } from "./faults.ts";
+import { isJsonMediaType, quotedStringEnd } from "./media-type.ts";
+import { asciiSet, percentDecode, percentEncode } from "./percent.ts";
+import { type Result } from "./reason.ts";
+import { encodeStructuredJson, STRUCTURED_JSON } from "./structured-json.ts";
+
+/** HTTP headers as pairs, one for each occurrence: a name that comes twice must not be joined before. Any case. */
+export type HttpHeaders = Iterable<readonly [name: string, value: string]>;
+
+const PREFIX = "ce-";
+// HTTP binding § 3.1.3.2: U+0021 to U+007E without the double quote and the percent sign.
+const UNENCODED = asciiSet(
+  "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789!#$&'()*+,-./:;<=>?@[\\]^_`{|}~",
+);
+
+/** The content mode of an HTTP message by its headers (HTTP binding § 3). */
+export function httpContentMode(headers: HttpHeaders): ContentMode {
+  let contentType: string | undefined;
+  let hasSpecVersion = false;
+  for (const [name, value] of headers) {
+    const lower = name.toLowerCase();
+    if (lower === "content-type") contentType ??= value;
+    if (lower === "ce-specversion") hasSpecVersion = true;
+  }
+  return contentModeOf(contentType, hasSpecVersion);
+}
+
+/**
+ * Decodes an event in binary mode from an HTTP message (HTTP binding § 3.1). Never throws. Headers without `ce-` are
+ * ignored but for Content-Type, which is `datacontenttype`, so a `ce-datacontenttype` is refused; so is a header that
+ * comes twice, and a value that is not printable ASCII or whose percent-encoding is not whole UTF-8.
+ *
+ * HTTP cannot tell an absent body from an empty one. An empty body is no data, unless its Content-Type declares
+ * something other than JSON: of such a type, nothing is a payload too.
+ */
+export function decodeHttpBinary(headers: HttpHeaders, body: Uint8Array): Result<CloudEvent> {
+  const faults = createFaults();
+  const attributes: [string, string | undefined][] = [];
+  let contentType: string | undefined;
+  for (const [header, value] of headers) {
+    const lower = header.toLowerCase();
+    if (lower === "content-type") {
+      contentType ??= value.trim();
+      attributes.push(["datacontenttype", value.trim()]);
+    } else if (lower === "ce-datacontenttype") {
+      const message = "ce-datacontenttype may not be given; the header Content-Type is the datacontenttype.";
+      faults.add("datacontenttype", "INVALID_ATTRIBUTES", message);
+    } else if (lower.startsWith(PREFIX)) {
+      const name = lower.slice(PREFIX.length);
+      attributes.push([name, headerValue(name, value, faults)]);
+    }
+  }
+  const isNothing = body.length === 0 && (contentType === undefined || isJsonMediaType(contentType));
+  const data = isNothing ? undefined : { bytes: body, protoType: undefined };
+  return faults.result(eventFrom({ attributes, data }, faults));
+}
+
+/**
+ * Encodes an event in binary mode. `decodeHttpBinary` gives the same event back, but for what HTTP cannot carry: a
+ * `protoType`, and the difference between no data and empty data. An event whose own `datacontenttype` is a CloudEvents
+ * media type would be taken for structured mode, so it is sent in that.
+ */
+export function encodeHttpBinary(event: CloudEvent): {
+  readonly headers: readonly (readonly [name: string, value: string])[];
+  readonly body: Uint8Array;
+} {
+  if (event.datacontenttype !== undefined && isCloudEventsMediaType(event.datacontenttype)) {
+    return { headers: [["content-type", STRUCTURED_JSON]], body: encodeStructuredJson(event) };
+  }
+  const headers = Array.from(attributesOf(event), ([name, value]): [string, string] =>
+    name === "datacontenttype" ? ["content-type", value] : [PREFIX + name, percentEncode(value, UNENCODED)],
+  );
+  return { headers, body: event.data?.bytes ?? new Uint8Array() };
+}
+
+function headerValue(name: string, header: string, faults: Faults): string | undefined {
+  const value = header.replace(/^[ \t]+|[ \t]+$/g, "");
+  let fault: string | undefined;
+  if (/[^ -~]/.test(value))
+    fault = "has characters outside printable ASCII; percent-encode their UTF-8 bytes";
+  else {
+    const text = unquote(value);
+    const decoded = text === undefined ? undefined : percentDecode(text);
+    if (decoded !== undefined) return decoded;
+    fault =
+      text === undefined
+        ? 'begins with a double quote and is no quoted string; percent-encode the quote as "%22"'
+        : 'is not percent-encoded UTF-8; write the percent sign itself as "%25"';
+  }
+  faults.add(name, "INVALID_ATTRIBUTES", `The value of header ce-${name} ${fault} (HTTP binding § 3.1.3.2).`);
+  return undefined;
+}
+
+/** Older senders quote values instead of encoding spaces (HTTP binding § 3.1.3.2); undefined if the quoting is broken. */
+function unquote(value: string): string | undefined {
+  if (!value.startsWith('"')) return value;
+  if (quotedStringEnd(value, 0) !== value.length) return undefined;
+  return value.slice(1, -1).replace(/\\(.)/g, "$1");
+}

@@ -1,0 +1,18 @@
+import { type CloudEvent } from "./event.ts";
+
+const NAMES = ["TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL"];
+const NUMBER = /^(?:[1-9]|1[0-9]|2[0-4])$/;
+const NAME = /^([A-Z]{4,5})([2-4]?)$/;
+
+/**
+ * How grave an event is, as OpenTelemetry's severity number, 1 to 24: the extension `severitynumber`, else
+ * `severitytext` by its short names in any case (TRACE, TRACE2 … FATAL4). undefined where neither is recognised; a
+ * strange value is kept in the event and means nothing here.
+ */
+export function severityOf(event: CloudEvent): number | undefined {
+  const number = event.extensions.get("severitynumber");
+  if (number !== undefined && NUMBER.test(number)) return Number(number);
+  const match = NAME.exec(event.extensions.get("severitytext")?.toUpperCase() ?? "");
+  const range = match === null ? -1 : NAMES.indexOf(match[1]!);
+  return range < 0 ? undefined : range * 4 + Number(match![2] || 1);
+}

@@ -1,0 +1,104 @@
+import { type Timestamp } from "./event.ts";
+
+const DAY = 86_400;
+/** 0001-01-01T00:00:00Z and 9999-12-31T23:59:59Z, the range of google.protobuf.Timestamp, in seconds since 1970. */
+const FIRST_SECOND = -62_135_596_800;
+const LAST_SECOND = 253_402_300_799;
+
+const SHAPE = /^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[Zz]|([+-])(\d\d):(\d\d))$/;
+/** The longest text that is looked at, far beyond any real one; it bounds the regular expression's work. */
+const MAX_TEXT = 4_096;
+
+/**
+ * Reads an RFC 3339 date-time. The text is kept as it is; digits of the second's fraction beyond the ninth stay in the
+ * text and are cut off in `nanos`. Years 0001 to 9999 (in UTC too). A leap second (":60") is refused, since neither a
+ * protobuf timestamp nor PostgreSQL can hold one. undefined where the text is none: `timestampFault` says why.
+ */
+export function parseTimestamp(text: string): Timestamp | undefined {
+  const read = readTimestamp(text);
+  return typeof read === "string" ? undefined : read;
+}
+
+/** What is wrong with a text that `parseTimestamp` does not take, as a sentence; undefined where it takes it. */
+export function timestampFault(text: string): string | undefined {
+  const read = readTimestamp(text);
+  return typeof read === "string" ? read : undefined;
+}
+
+function readTimestamp(text: string): Timestamp | string {
+  const match = text.length <= MAX_TEXT ? SHAPE.exec(text) : null;
+  if (match === null) {
+    return 'must be an RFC 3339 date and time with an offset, such as "2026-11-01T09:30:00Z" or "2026-11-01T10:30:00.5+01:00"';
+  }
+  const [year, month, day, hour, minute, second] = match.slice(1, 7).map(Number) as SixNumbers;
+  const offsetHour = Number(match[9] ?? 0);
+  const offsetMinute = Number(match[10] ?? 0);
+  if (year < 1) return "must have a year from 0001 to 9999";
+  if (month < 1 || month > 12) return "has no such month";
+  if (day < 1 || day > daysOfMonth(year, month)) return "has no such day";
+  if (second === 60) return "is a leap second (:60), which cannot be kept; send :59 or the second after";
+  if (hour > 23 || minute > 59 || second > 59) return "has no such time of day";
+  if (offsetHour > 23 || offsetMinute > 59) return "has no such offset from UTC";
+  const offset = (match[8] === "-" ? -1 : 1) * (offsetHour * 3600 + offsetMinute * 60);
+  const seconds = daysSince1970(year, month, day) * DAY + hour * 3600 + minute * 60 + second - offset;
+  if (seconds < FIRST_SECOND || seconds > LAST_SECOND) return "must lie in the years 0001 to 9999 of UTC";
+  return { text, seconds, nanos: Number((match[7] ?? "").slice(0, 9).padEnd(9, "0")) };
+}
+
+type SixNumbers = [number, number, number, number, number, number];
+
+/** Whether a second and its nanoseconds are a google.protobuf.Timestamp: years 0001 to 9999, nanos 0 to 999,999,999. */
+export function isTimestampInRange(seconds: number, nanos: number): boolean {
+  return (
+    Number.isInteger(seconds) &&
+    seconds >= FIRST_SECOND &&
+    seconds <= LAST_SECOND &&
+    Number.isInteger(nanos) &&
+    nanos >= 0 &&
+    nanos <= 999_999_999
+  );
+}
+
+/**
+ * The timestamp of a second since 1970 and its nanoseconds, with its text in UTC and 0, 3, 6 or 9 digits of fraction, as
+ * protobuf's JSON mapping writes it. Outside `isTimestampInRange` it gives a text that `parseTimestamp` refuses.
+ */
+export function timestampFrom(seconds: number, nanos: number): Timestamp {
+  if (!isTimestampInRange(seconds, nanos)) return { text: `${seconds} s ${nanos} ns`, seconds, nanos };
+  const days = Math.floor(seconds / DAY);
+  const secondOfDay = seconds - days * DAY;
+  const time = [Math.floor(secondOfDay / 3600), Math.floor(secondOfDay / 60) % 60, secondOfDay % 60].map(
+    twoDigits,
+  );
+  return { text: `${dateText(days)}T${time.join(":")}${fractionText(nanos)}Z`, seconds, nanos };
+}
+
+/** Whole microseconds since 1970, what is below one cut off towards the past: PostgreSQL's resolution. */
+export function toMicros(time: Timestamp): bigint {
+  return BigInt(time.seconds) * 1_000_000n + BigInt(Math.floor(time.nanos / 1_000));
+}
+
+function fractionText(nanos: number): string {
+  if (nanos === 0) return "";
+  const digits = String(nanos).padStart(9, "0");
+  if (nanos % 1_000_000 === 0) return `.${digits.slice(0, 3)}`;
+  return nanos % 1_000 === 0 ? `.${digits.slice(0, 6)}` : `.${digits}`;
+}
+
+function twoDigits(value: number): string {
+  return String(value).padStart(2, "0");
+}
+
+function daysOfMonth(year: number, month: number): number {
+  const leap = year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0);
+  return month === 2 ? (leap ? 29 : 28) : [4, 6, 9, 11].includes(month) ? 30 : 31;
+}
+
+// Date.UTC takes years 0 to 99 for 1900 to 1999; setUTCFullYear takes them as they are.
+function daysSince1970(year: number, month: number, day: number): number {
+  return new Date(0).setUTCFullYear(year, month - 1, day) / (DAY * 1_000);
+}
+
+function dateText(days: number): string {
+  return new Date(days * DAY * 1_000).toISOString().slice(0, 10);
+}
