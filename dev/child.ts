@@ -1,9 +1,14 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { closeSync, mkdirSync, openSync } from "node:fs";
+import { closeSync, mkdirSync, openSync, renameSync, statSync } from "node:fs";
 import { dirname } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 
+import { type Journal } from "./journal.ts";
 import { tailOf } from "./tail.ts";
+
+const MAX_LOG_BYTES = 20_000_000;
+const POLL_MS = 50;
 
 /** How a process ended: an exit code, or the signal that ended it. */
 export interface Exit {
@@ -31,15 +36,17 @@ export interface ChildOptions {
   readonly name: string;
   readonly command: string;
   readonly args: readonly string[];
-  /** Standard output and error are appended here; made when missing. */
+  /** Standard output and error are appended here; made when missing, begun anew (one kept) when over 20 MB. */
   readonly logFile: string;
   readonly cwd?: string;
   readonly env?: NodeJS.ProcessEnv;
   readonly user?: { readonly uid: number; readonly gid: number } | undefined;
   /** What asks this process to end in order. Default SIGTERM. */
-  readonly stopSignal?: NodeJS.Signals;
+  readonly stopSignal?: "SIGTERM" | "SIGINT";
   /** Milliseconds from `stop` until the process is killed. Default 30,000. */
   readonly graceMs?: number;
+  /** Where the process is noted as soon as it exists. */
+  readonly journal?: Journal | undefined;
 }
 
 /**
@@ -50,6 +57,8 @@ export interface ChildOptions {
 export async function startChild(options: ChildOptions): Promise<Child> {
   const { name, logFile, stopSignal = "SIGTERM", graceMs = 30_000 } = options;
   mkdirSync(dirname(logFile), { recursive: true });
+  if ((statSync(logFile, { throwIfNoEntry: false })?.size ?? 0) > MAX_LOG_BYTES)
+    renameSync(logFile, `${logFile}.1`);
   const log = openSync(logFile, "a");
   const child = spawn(options.command, options.args, {
     stdio: ["ignore", log, log],
@@ -59,9 +68,12 @@ export async function startChild(options: ChildOptions): Promise<Child> {
     ...options.user,
   });
   closeSync(log);
-  await once(child, "spawn");
   const { pid } = child;
-  if (pid === undefined) throw new Error(`${name}: the process has no id`);
+  if (pid === undefined) {
+    const [error] = (await once(child, "error")) as [Error];
+    throw new Error(`${name} could not be started: ${error.message}`, { cause: error });
+  }
+  options.journal?.add({ name, pid, stopSignal });
 
   const askToEnd = (): void => void child.kill(stopSignal);
   process.once("exit", askToEnd);
@@ -93,21 +105,30 @@ export async function startChild(options: ChildOptions): Promise<Child> {
   };
 }
 
-/** Resolves once `isReady` says so. Rejects if the child ends first, if `signal` is raised, or after `timeoutMs`. */
+/**
+ * Resolves with the child once `isReady` says so. Where the child ends first, where `signal` is raised, or after
+ * `timeoutMs`, it is stopped and the promise rejects, with the last lines of its log if it is at fault.
+ */
 export async function untilReady(
   child: Child,
   isReady: () => Promise<boolean> | boolean,
   options: { readonly timeoutMs: number; readonly signal?: AbortSignal | undefined },
-): Promise<void> {
+): Promise<Child> {
   const deadline = Date.now() + options.timeoutMs;
-  while (!(await isReady())) {
-    options.signal?.throwIfAborted();
-    if (child.exit() !== undefined) throw new Error(describeEnd(child));
-    if (Date.now() > deadline)
-      throw new Error(
-        `${child.name} was not ready after ${options.timeoutMs / 1000} s.\n${tailOf(child.logFile)}`,
-      );
-    await Promise.race([child.exited, new Promise((resolve) => setTimeout(resolve, 50))]);
+  try {
+    while (!(await isReady())) {
+      options.signal?.throwIfAborted();
+      if (child.exit() !== undefined) throw new Error(describeEnd(child));
+      if (Date.now() > deadline)
+        throw new Error(
+          `${child.name} was not ready after ${options.timeoutMs / 1000} s.\n${tailOf(child.logFile)}`,
+        );
+      await Promise.race([child.exited, sleep(POLL_MS)]);
+    }
+    return child;
+  } catch (error) {
+    await child.stop();
+    throw error;
   }
 }
 

@@ -1,11 +1,9 @@
-import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from "node:fs";
 import { homedir } from "node:os";
 import { join, resolve } from "node:path";
-import { promisify } from "node:util";
 
-import { tailText } from "./tail.ts";
+import { runTool } from "./tool.ts";
 
 const POM = join(import.meta.dirname, "kafka-pom.xml");
 
@@ -37,14 +35,10 @@ export async function fetchKafkaJars(
   const removePartial = (): void => rmSync(partial, { recursive: true, force: true });
   process.once("exit", removePartial);
   try {
-    const goal = [
-      "dependency:copy-dependencies",
-      "-DincludeScope=runtime",
-      `-DoutputDirectory=${partial}`,
-    ];
-    await promisify(execFile)("mvn", ["-q", "-B", "-f", POM, ...goal], {
-      maxBuffer: 16 << 20,
-      ...(options.signal && { signal: options.signal }),
+    const goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", `-DoutputDirectory=${partial}`];
+    await runTool("mvn", ["-q", "-B", "-f", POM, ...goal], {
+      failure: "Maven could not fetch Apache Kafka",
+      signal: options.signal,
     });
     try {
       renameSync(partial, folder);
@@ -52,13 +46,6 @@ export async function fetchKafkaJars(
       if (!existsSync(folder)) throw error;
     }
     return folder;
-  } catch (error) {
-    options.signal?.throwIfAborted();
-    const { stdout = "", stderr = "" } = error as { stdout?: string; stderr?: string };
-    throw new Error(
-      `Maven could not fetch Apache Kafka; is the network there?\n${tailText(stdout + stderr)}`,
-      { cause: error },
-    );
   } finally {
     removePartial();
     process.off("exit", removePartial);

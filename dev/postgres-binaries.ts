@@ -1,13 +1,5 @@
 import { execFileSync, spawnSync } from "node:child_process";
-import {
-  cpSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-} from "node:fs";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 
 import { type Owner } from "./postgres-owner.ts";
@@ -50,8 +42,7 @@ function canRun(user: Owner, binaries: string): boolean {
   const asUser = { ...user, cwd: "/", stdio: "ignore" } as const;
   return (
     spawnSync(join(binaries, "bin", "postgres"), ["--version"], asUser).status === 0 &&
-    spawnSync("test", ["-r", join(binaries, "share", "postgresql", "postgres.bki")], asUser)
-      .status === 0
+    spawnSync("test", ["-r", join(binaries, "share", "postgresql", "postgres.bki")], asUser).status === 0
   );
 }
 

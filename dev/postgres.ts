@@ -1,20 +1,19 @@
-import { execFile } from "node:child_process";
-import {
-  chownSync,
-  existsSync,
-  mkdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs";
+import { chownSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { promisify } from "node:util";
+import { setTimeout as sleep } from "node:timers/promises";
 
 import { startChild, untilReady, type Child } from "./child.ts";
+import { type Journal } from "./journal.ts";
+import { type Owner } from "./postgres-owner.ts";
+import { tailOf } from "./tail.ts";
+import { runTool } from "./tool.ts";
 
-/** The superuser, and the owner of every database that the launcher makes. */
-export const POSTGRES_USER = "weir";
+const POSTGRES_USER = "weir";
+const READY_TIMEOUT_MS = 60_000;
+const RETRY_MS = 100;
+
+/** The database that a new server has beside its own `postgres`. */
+export const POSTGRES_DATABASE = "weir";
 
 /** What it takes to start a {@link Child} that is a PostgreSQL server. */
 export interface PostgresOptions {
@@ -29,13 +28,14 @@ export interface PostgresOptions {
   /** The superuser's, as given when the data folder was made. */
   readonly password: string;
   /** PostgreSQL refuses to run as root: the user to run it as there. */
-  readonly user?: { readonly uid: number; readonly gid: number } | undefined;
+  readonly user?: Owner | undefined;
   /** Further settings of this server, such as `fsync: "off"`. */
   readonly settings?: Readonly<Record<string, string>>;
+  readonly journal?: Journal | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** The address of one database of a server that {@link startPostgres} started. */
+/** The address of one database of a server that {@link startPostgres} started, for its superuser. */
 export function postgresUrl(port: number, password: string, database: string): string {
   return `postgres://${POSTGRES_USER}:${encodeURIComponent(password)}@127.0.0.1:${port}/${database}`;
 }
@@ -53,27 +53,28 @@ export async function startPostgres(options: PostgresOptions): Promise<Child> {
     port: String(port),
     ...options.settings,
   };
-  const child = await startChild({
-    name: "PostgreSQL",
-    command: join(binaries, "bin", "postgres"),
-    args: [
-      "-D",
-      dataDir,
-      ...Object.entries(settings).flatMap(([key, value]) => ["-c", `${key}=${value}`]),
-    ],
-    cwd: dataDir,
-    logFile,
-    user,
-    // SIGINT is the fast shutdown; SIGTERM would wait for every client to leave.
-    stopSignal: "SIGINT",
-  });
-  try {
-    await untilReady(child, () => isReady(dataDir, child.pid), { timeoutMs: 60_000, signal });
-  } catch (error) {
-    await child.stop();
-    throw error;
+  const deadline = Date.now() + READY_TIMEOUT_MS;
+  for (;;) {
+    const child = await startChild({
+      name: "PostgreSQL",
+      command: join(binaries, "bin", "postgres"),
+      args: ["-D", dataDir, ...Object.entries(settings).flatMap(([key, value]) => ["-c", `${key}=${value}`])],
+      cwd: dataDir,
+      logFile,
+      user,
+      // SIGINT is the fast shutdown; SIGTERM would wait for every client to leave.
+      stopSignal: "SIGINT",
+      journal: options.journal,
+    });
+    try {
+      const timeoutMs = Math.max(0, deadline - Date.now());
+      return await untilReady(child, () => isReady(dataDir, child.pid), { timeoutMs, signal });
+    } catch (error) {
+      // After a kill the former server's processes hold its shared memory until they have noticed.
+      if (!tailOf(logFile).includes("is still in use") || Date.now() > deadline) throw error;
+      await sleep(RETRY_MS, undefined, { ...(signal && { signal }) });
+    }
   }
-  return child;
 }
 
 /** The server writes its state to the eighth line of postmaster.pid, as pg_ctl reads it. */
@@ -85,13 +86,7 @@ function isReady(dataDir: string, pid: number): boolean {
 }
 
 /** Makes the data folder under another name first, so that one cut short is never taken for a whole one. */
-async function initialise({
-  binaries,
-  dataDir,
-  password,
-  user,
-  signal,
-}: PostgresOptions): Promise<void> {
+async function initialise({ binaries, dataDir, password, user, signal }: PostgresOptions): Promise<void> {
   const partial = `${dataDir}.partial`;
   const secret = `${dataDir}.password`;
   rmSync(partial, { recursive: true, force: true });
@@ -100,22 +95,21 @@ async function initialise({
   mkdirSync(partial, { mode: 0o700 });
   try {
     writeFileSync(secret, `${password}\n`, { mode: 0o600 });
-    if (user !== undefined)
-      for (const path of [partial, secret]) chownSync(path, user.uid, user.gid);
-    await promisify(execFile)(
+    if (user !== undefined) for (const path of [partial, secret]) chownSync(path, user.uid, user.gid);
+    const tool = { failure: "PostgreSQL's data folder could not be made", user, cwd: partial, signal };
+    await runTool(
       join(binaries, "bin", "initdb"),
       [
         ...["-D", partial, "-U", POSTGRES_USER, "--auth=scram-sha-256", `--pwfile=${secret}`],
-        ...[
-          "--encoding=UTF8",
-          "--locale=C",
-          "--locale-provider=builtin",
-          "--builtin-locale=C.UTF-8",
-        ],
+        ...["--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"],
         "--no-instructions",
       ],
-      { ...user, cwd: partial, ...(signal && { signal }) },
+      tool,
     );
+    await runTool(join(binaries, "bin", "postgres"), ["--single", "-D", partial, "postgres"], {
+      ...tool,
+      input: `CREATE DATABASE ${POSTGRES_DATABASE};\n`,
+    });
   } finally {
     rmSync(secret, { force: true });
   }

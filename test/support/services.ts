@@ -38,13 +38,9 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const useContainers = process.env["WEIR_TEST_SERVICES"] === "containers";
   const starting = [
     provided("WEIR_TEST_KAFKA_BROKERS") ??
-      (useContainers
-        ? (await import("./containers.ts")).startKafkaContainer()
-        : localKafka(folder)),
+      (useContainers ? (await import("./containers.ts")).startKafkaContainer() : localKafka(folder)),
     provided("WEIR_TEST_DATABASE_URL") ??
-      (useContainers
-        ? (await import("./containers.ts")).startPostgresContainer()
-        : localPostgres(folder)),
+      (useContainers ? (await import("./containers.ts")).startPostgresContainer() : localPostgres(folder)),
   ] as const;
   const stop = async (): Promise<void> => {
     for (const outcome of await Promise.allSettled(starting))
