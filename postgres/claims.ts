@@ -1,0 +1,111 @@
+import { type StoredEvent } from "#core/event.ts";
+
+import { insertEvents } from "./events.ts";
+import { type Database } from "./pool.ts";
+import { transaction, type Tx } from "./tx.ts";
+
+/** The right to write for one partition of a group, until another member takes the partition over. */
+export interface Claim {
+  readonly group: string;
+  readonly topic: string;
+  readonly partition: number;
+  /** Raised by each take-over; a write under an older one is fenced. */
+  readonly epoch: bigint;
+  /** Raised only by a restart of the group. */
+  readonly generation: bigint;
+  /** The offset to read next, as of the take-over; undefined where nothing was ever stored. */
+  readonly nextOffset: bigint | undefined;
+  /** The highest nextOffset there ever was. */
+  readonly highWater: bigint | undefined;
+  /** Who took it. */
+  readonly owner: string;
+}
+
+/** What one batch of a partition came to. */
+export interface Batch {
+  /** The events to store: the decodable records below `nextOffset`. May be empty. */
+  readonly events: readonly StoredEvent[];
+  /** One past the last record of the batch, whatever became of it. */
+  readonly nextOffset: bigint;
+  /** How many records the batch had, those without an event included. */
+  readonly records: number;
+}
+
+/** What became of a batch. */
+export type PersistResult =
+  /** Durable. `duplicates` were offered and their key was there already. */
+  | { readonly outcome: "stored"; readonly written: number; readonly duplicates: number }
+  /** Another member has taken the partition over: nothing was written, and nothing ever will be under this claim. */
+  | { readonly outcome: "fenced" };
+
+const TAKE_OVER = `
+insert into consumer.checkpoint as held (group_id, topic, partition, owner, epoch)
+values ($1, $2, $3, $4, 1)
+on conflict (group_id, topic, partition)
+do update set epoch = held.epoch + 1, owner = excluded.owner, updated_at = now()
+returning epoch, generation, next_offset, high_water`;
+
+// The epoch is checked by the statement that moves the offset, and its row stays locked until the end of the
+// transaction: a take-over waits for the batch in flight and then begins after it. The same batch again, or a part of
+// it, finds the offset where it must be and changes nothing but the count.
+const ADVANCE = `
+update consumer.checkpoint
+set next_offset = greatest(next_offset, $6), high_water = greatest(high_water, $6), records = records + $7, updated_at = now()
+where group_id = $1 and topic = $2 and partition = $3 and epoch = $4 and generation = $5`;
+
+interface TakeOverRow {
+  readonly epoch: string;
+  readonly generation: string;
+  readonly next_offset: string | null;
+  readonly high_water: string | null;
+}
+
+/**
+ * Takes a partition over for its new owner: from here on a former owner is fenced. Waits for a batch of the former
+ * owner that is being committed, within the statement timeout.
+ */
+export async function takeOver(
+  db: Database,
+  partition: Pick<Claim, "group" | "topic" | "partition" | "owner">,
+): Promise<Claim> {
+  const { rows } = await db.pool.query<TakeOverRow>({
+    name: "claims.take-over",
+    text: TAKE_OVER,
+    values: [partition.group, partition.topic, partition.partition, partition.owner],
+  });
+  const row = rows[0]!;
+  return {
+    group: partition.group,
+    topic: partition.topic,
+    partition: partition.partition,
+    owner: partition.owner,
+    epoch: BigInt(row.epoch),
+    generation: BigInt(row.generation),
+    nextOffset: row.next_offset === null ? undefined : BigInt(row.next_offset),
+    highWater: row.high_water === null ? undefined : BigInt(row.high_water),
+  };
+}
+
+/**
+ * Stores a batch and moves the checkpoint past it, in one transaction: either both are durable or neither. The same
+ * batch may be offered again after any error, a lost COMMIT included, whole or in parts.
+ *
+ * @throws what PostgreSQL or the connection said; see {@link classify} for what to do then.
+ */
+export async function persistBatch(db: Database, claim: Claim, batch: Batch): Promise<PersistResult> {
+  return transaction(db, async (tx) => {
+    if (!(await advanceCheckpoint(tx, claim, batch))) return { outcome: "fenced" };
+    const written = await insertEvents(tx, batch.events);
+    return { outcome: "stored", written: written.length, duplicates: batch.events.length - written.length };
+  });
+}
+
+/** Moves the checkpoint of a claim; false where the claim is fenced, and then nothing has changed. */
+async function advanceCheckpoint(tx: Tx, claim: Claim, { nextOffset, records }: Batch): Promise<boolean> {
+  const { rowCount } = await tx.query({
+    name: "claims.advance",
+    text: ADVANCE,
+    values: [claim.group, claim.topic, claim.partition, claim.epoch, claim.generation, nextOffset, records],
+  });
+  return rowCount === 1;
+}

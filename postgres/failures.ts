@@ -1,0 +1,82 @@
+/**
+ * What a failure of the database means for the records that met it (design § 2.7):
+ * "data": the record itself cannot be stored, and a retry cannot help;
+ * "unavailable": the database is away or has no room, which says nothing about the record;
+ * "operations": something that people or a retry must cure (a missing partition, a deadlock, a programming error).
+ */
+export type FailureClass = "data" | "unavailable" | "operations";
+
+/** By SQLSTATE, the longest prefix first; what is not listed is "operations". */
+const BY_SQLSTATE: Readonly<Record<string, FailureClass>> = {
+  // A unique violation is a duplicate that an insert failed to absorb; a check violation is how a missing partition shows.
+  "23505": "operations",
+  "23514": "operations",
+  // Program limit exceeded: a value too large for an index, a statement or value too deep for a parser.
+  "54000": "data",
+  "54001": "data",
+  "57P": "unavailable", // operator intervention: shutdown, crash, starting up
+  "08": "unavailable", // connection exception
+  "22": "data", // data exception
+  "23": "data", // integrity constraint violation
+  "53": "unavailable", // insufficient resources: memory, disk, connections
+};
+
+/** Error codes of Node for a peer that cannot be reached or went away. */
+const NETWORK_CODES: ReadonlySet<string> = new Set([
+  "ECONNREFUSED",
+  "ECONNRESET",
+  "ECONNABORTED",
+  "EPIPE",
+  "ETIMEDOUT",
+  "EHOSTUNREACH",
+  "EHOSTDOWN",
+  "ENETUNREACH",
+  "ENETDOWN",
+  "ENOTFOUND",
+  "EAI_AGAIN",
+  "ENOENT", // the Unix socket of a server that is down
+]);
+
+/** pg and pg-pool have no codes for these. Tests bring each about for real, so that an upgrade cannot change one unseen. */
+const CLIENT_MESSAGES: ReadonlySet<string> = new Set([
+  "timeout exceeded when trying to connect",
+  "timeout expired",
+  "Connection terminated",
+  "Connection terminated unexpectedly",
+  "Connection terminated due to connection timeout",
+  "Query read timeout",
+  "Client has encountered a connection error and is not queryable",
+  "Client was closed and is not queryable",
+]);
+
+const SQLSTATE = /^[0-9A-Z]{5}$/;
+
+/** Classifies what a function of this folder threw. An error that wraps another is judged by its cause where it says nothing itself. */
+export function classify(error: unknown): FailureClass {
+  for (let at = error, depth = 0; at instanceof Error && depth < 8; at = at.cause, depth++) {
+    const code = "code" in at && typeof at.code === "string" ? at.code : undefined;
+    if (code !== undefined && NETWORK_CODES.has(code)) return "unavailable";
+    if (code !== undefined && SQLSTATE.test(code))
+      return (
+        BY_SQLSTATE[code] ?? BY_SQLSTATE[code.slice(0, 3)] ?? BY_SQLSTATE[code.slice(0, 2)] ?? "operations"
+      );
+    if (CLIENT_MESSAGES.has(at.message)) return "unavailable";
+  }
+  return "operations";
+}
+
+/** A statement ran into its bound. The server has cancelled it, or has not answered a second after it should have. */
+export class QueryTimeoutError extends Error {
+  override readonly name = "QueryTimeoutError";
+  constructor(cause: unknown) {
+    super("PostgreSQL did not finish the query within its time limit.", { cause });
+  }
+}
+
+/** Whether a statement ended because it ran into its bound (57014, query_canceled, or the client's own). */
+export function isQueryTimeout(error: unknown): boolean {
+  return (
+    error instanceof Error &&
+    (("code" in error && error.code === "57014") || error.message === "Query read timeout")
+  );
+}

@@ -1,0 +1,69 @@
+import { type Database } from "./pool.ts";
+import { transaction, type Tx } from "./tx.ts";
+
+/** Whole months before and after the current one that have a partition (design § 6). */
+const MONTHS_BACK = 4;
+const MONTHS_AHEAD = 3;
+
+interface Month {
+  /** Of the partition, without its schema. */
+  readonly name: string;
+  /** The first instant of the month and that of the next, UTC. */
+  readonly start: string;
+  readonly end: string;
+}
+
+/**
+ * Makes the monthly partitions of events.event that are missing, from four months before `now` to three after it, each
+ * in a transaction of its own, and answers their names. Rows of such a month that had fallen into the default partition
+ * move to where they belong. Several processes may call it at once. Waits at most 5 s for a lock that readers or
+ * writers hold, and then throws: call it again later.
+ */
+export async function ensurePartitions(db: Database, now: Date): Promise<readonly string[]> {
+  const made: string[] = [];
+  for (let index = -MONTHS_BACK; index <= MONTHS_AHEAD; index++) {
+    const month = monthOf(now, index);
+    if (await transaction(db, (tx) => ensurePartition(tx, month))) made.push(month.name);
+  }
+  return made;
+}
+
+/** How many rows are in the default partition, where none should be; counted up to 10,001. */
+export async function countDefaultRows(db: Database): Promise<number> {
+  const { rows } = await db.pool.query<{ count: number }>(
+    "select count(*)::int as count from (select from events.event_default limit 10001) as counted",
+  );
+  return rows[0]!.count;
+}
+
+// Names and bounds are made of whole numbers alone, so they may stand in the text; DDL takes no parameters.
+async function ensurePartition(tx: Tx, { name, start, end }: Month): Promise<boolean> {
+  await tx.query({ text: "set local lock_timeout = '5s'" });
+  await tx.query({ text: "select pg_advisory_xact_lock(hashtext('weir.partitions'))" });
+  const there = await tx.query({
+    text: "select 1 where to_regclass($1) is not null",
+    values: [`events.${name}`],
+  });
+  if (there.rowCount === 1) return false;
+  // ATTACH lets writers to the other partitions go on, which CREATE TABLE … PARTITION OF does not.
+  await tx.query({ text: `create table events.${name} (like events.event including all)` });
+  const range = `occurred_at >= '${start}' and occurred_at < '${end}'`;
+  const fallen = await tx.query({ text: `select from events.event_default where ${range} limit 1` });
+  if (fallen.rowCount === 1) {
+    await tx.query({ text: "lock table events.event_default in access exclusive mode" });
+    await tx.query({
+      text: `with fallen as (delete from events.event_default where ${range} returning *) insert into events.${name} select * from fallen`,
+    });
+  }
+  await tx.query({
+    text: `alter table events.event attach partition events.${name} for values from ('${start}') to ('${end}')`,
+  });
+  return true;
+}
+
+function monthOf(now: Date, offset: number): Month {
+  const first = (index: number): string =>
+    new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + index)).toISOString();
+  const start = first(offset);
+  return { name: `event_${start.slice(0, 4)}_${start.slice(5, 7)}`, start, end: first(offset + 1) };
+}

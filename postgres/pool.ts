@@ -1,0 +1,88 @@
+import { setTimeout as delay } from "node:timers/promises";
+import pg from "pg";
+
+import { type Logger } from "#runtime/log.ts";
+
+/** A database, as the modules of this folder use it. Others create it, hand it on and dispose of it. */
+export interface Database extends AsyncDisposable {
+  /** The connections that the work runs on. */
+  readonly pool: pg.Pool;
+  /** One connection apart for {@link probe}, so that busy is not taken for away. */
+  readonly probes: pg.Pool;
+}
+
+/** What {@link createDatabase} needs. */
+export interface DatabaseOptions {
+  /** `postgres://user:password@host:port/database`; TLS by `?sslmode=verify-full&sslrootcert=…`. */
+  readonly url: string;
+  /** Connections at most. A caller that finds none free waits for up to `connectTimeoutMs`. */
+  readonly poolSize: number;
+  /** What the server shows in pg_stat_activity. */
+  readonly applicationName: string;
+  /** The bound of every statement, in milliseconds, held by the server; a second later the client gives up by itself. */
+  readonly statementTimeoutMs: number;
+  /** The bound of the wait for a connection, in milliseconds. */
+  readonly connectTimeoutMs: number;
+  /** Refuses every write, by the server. Default false. */
+  readonly readOnly?: boolean;
+  /** Hears of connections that were lost while idle. */
+  readonly logger: Logger;
+}
+
+const PROBE_TIMEOUT_MS = 1_000;
+const CLOSE_TIMEOUT_MS = 5_000;
+
+/**
+ * Connects when the first statement comes, and again when the database was away: nothing needs to be made anew. Every
+ * wait has a bound: for a connection, for a statement, and for a client that holds a transaction and says nothing.
+ */
+export function createDatabase(options: DatabaseOptions): Database {
+  const { logger } = options;
+  const createPool = (size: number, connectTimeoutMs: number, statementTimeoutMs: number): pg.Pool => {
+    const pool = new pg.Pool({
+      connectionString: options.url,
+      application_name: options.applicationName,
+      max: size,
+      connectionTimeoutMillis: connectTimeoutMs,
+      statement_timeout: statementTimeoutMs,
+      query_timeout: statementTimeoutMs + 1_000,
+      idle_in_transaction_session_timeout: statementTimeoutMs,
+      idleTimeoutMillis: 30_000,
+      keepAlive: true,
+      keepAliveInitialDelayMillis: 10_000,
+      ...(options.readOnly === true && { verify: setReadOnly }),
+    });
+    // A client in use has no listener of the pool's: without one of ours, the loss of its connection between two
+    // statements would end the process. Whoever uses the client hears of it from its next statement.
+    pool.on("connect", (client) => client.on("error", () => {}));
+    pool.on("error", (error) => logger.warn("An idle connection to PostgreSQL was lost", { error }));
+    return pool;
+  };
+  const pool = createPool(options.poolSize, options.connectTimeoutMs, options.statementTimeoutMs);
+  const probes = createPool(1, PROBE_TIMEOUT_MS, PROBE_TIMEOUT_MS);
+  return {
+    pool,
+    probes,
+    async [Symbol.asyncDispose]() {
+      const closed = Promise.all([pool.end(), probes.end()]);
+      const timeout = delay(CLOSE_TIMEOUT_MS, "timeout", { ref: false });
+      if ((await Promise.race([closed, timeout])) === "timeout")
+        logger.warn("PostgreSQL did not close its connections within 5 s");
+    },
+  };
+}
+
+function setReadOnly(client: pg.PoolClient, done: (error?: Error) => void): void {
+  client.query("set default_transaction_read_only = on").then(() => done(), done);
+}
+
+/** Why the database does not answer, in one line, or undefined where it does; within a second either way. */
+export async function probe(db: Database): Promise<string | undefined> {
+  const answer = db.probes.query("select 1").then(
+    () => undefined,
+    (error: unknown) =>
+      `PostgreSQL does not answer: ${error instanceof Error ? error.message : String(error)}`,
+  );
+  const silence = `PostgreSQL does not answer within ${PROBE_TIMEOUT_MS} ms`;
+  return Promise.race([answer, delay(PROBE_TIMEOUT_MS, silence, { ref: false })]);
+}
