@@ -1,5 +1,5 @@
 import { type DestinationStream, type Logger as PinoLogger, destination, pino, stdTimeFunctions } from "pino";
-import { type LogLevel } from "./settings.ts";
+import { type LogLevel } from "./settings/process.ts";
 
 /**
  * What a line of the log carries beside its message. An `error` is written with its stack and its causes. Values under

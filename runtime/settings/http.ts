@@ -1,0 +1,139 @@
+import { duration, file, integer, listOf, origin, port, size, text } from "./forms.ts";
+import { type Group } from "./setting.ts";
+
+interface Values {
+  readonly host: string;
+  readonly port: number;
+  readonly metricsPort: number | undefined;
+  readonly tlsCertificate: string | undefined;
+  readonly tlsKey: string | undefined;
+  readonly corsOrigins: readonly string[];
+  readonly headerTimeoutMs: number;
+  readonly requestTimeoutMs: number;
+  readonly requestTimeoutMaxMs: number;
+  readonly readLimitBytes: number;
+  readonly maxConnections: number;
+  readonly maxStreams: number;
+  readonly maxStreamDurationMs: number;
+}
+
+/** How the server listens. Times in milliseconds, sizes in bytes. */
+export interface HttpConfig extends Omit<Values, "tlsCertificate" | "tlsKey"> {
+  /** The certificate chain and its private key, in PEM. */
+  readonly tls: { readonly certificate: string; readonly key: string } | undefined;
+}
+
+/** The settings of the group. */
+export const HTTP: Group<Values, HttpConfig> = {
+  title: "Server: listening",
+  settings: {
+    host: {
+      name: "WEIR_HOST",
+      form: text,
+      default: "127.0.0.1",
+      unit: "address",
+      meaning: "The address that a process listens on; 0.0.0.0 or :: for all.",
+    },
+    port: {
+      name: "WEIR_PORT",
+      form: port,
+      default: "8080",
+      unit: "port",
+      meaning: "The one port for Connect, gRPC, gRPC-Web and HTTP. 0 lets the system choose.",
+    },
+    metricsPort: {
+      name: "WEIR_METRICS_PORT",
+      form: port,
+      unit: "port",
+      meaning: "A port of its own for /metrics. Unset: /metrics is served on WEIR_PORT.",
+    },
+    tlsCertificate: {
+      name: "WEIR_TLS_CERT_FILE",
+      form: file,
+      unit: "path",
+      meaning:
+        "The certificate chain in PEM. With WEIR_TLS_KEY_FILE it turns on TLS (with ALPN) on WEIR_PORT.",
+    },
+    tlsKey: {
+      name: "WEIR_TLS_KEY_FILE",
+      form: file,
+      unit: "path",
+      meaning: "The private key in PEM that belongs to WEIR_TLS_CERT_FILE.",
+    },
+    corsOrigins: {
+      name: "WEIR_CORS_ORIGINS",
+      form: listOf(origin),
+      default: "",
+      unit: "list of origins",
+      meaning: "The browser origins that may call, such as https://console.example; * for any. Empty: none.",
+    },
+    headerTimeoutMs: {
+      name: "WEIR_HEADER_TIMEOUT",
+      form: duration("100ms", "10m"),
+      default: "10s",
+      unit: "duration",
+      meaning:
+        "How long a client may take over a request's headers, or an HTTP/2 connection over its preface.",
+    },
+    requestTimeoutMs: {
+      name: "WEIR_REQUEST_TIMEOUT",
+      form: duration("100ms", "1h"),
+      default: "30s",
+      unit: "duration",
+      meaning: "The deadline of a call that brings none.",
+    },
+    requestTimeoutMaxMs: {
+      name: "WEIR_REQUEST_TIMEOUT_MAX",
+      form: duration("100ms", "1h"),
+      default: "2m",
+      unit: "duration",
+      meaning: "The longest deadline of a call; a later one is brought forward to it.",
+    },
+    readLimitBytes: {
+      name: "WEIR_READ_LIMIT",
+      form: size("64KiB", "256MiB"),
+      default: "8MiB",
+      unit: "size",
+      meaning:
+        "The largest message that is read, after decompression. Above the event's limit, as JSON is longer.",
+    },
+    maxConnections: {
+      name: "WEIR_MAX_CONNECTIONS",
+      form: integer(1, 1_000_000),
+      default: "10000",
+      unit: "connections",
+      meaning: "How many connections may be open at once; further ones are closed.",
+    },
+    maxStreams: {
+      name: "WEIR_MAX_STREAMS",
+      form: integer(1, 1_000_000),
+      default: "5000",
+      unit: "streams",
+      meaning:
+        "How many server streams (health Watch, reflection) may be open at once; a further one is UNAVAILABLE.",
+    },
+    maxStreamDurationMs: {
+      name: "WEIR_MAX_STREAM_DURATION",
+      form: duration("1s", "30d"),
+      default: "1h",
+      unit: "duration",
+      meaning: "How long one stream may last; clients open it again.",
+    },
+  },
+  join({ tlsCertificate, tlsKey, ...values }, report) {
+    if (values.requestTimeoutMs > values.requestTimeoutMaxMs) {
+      report("WEIR_REQUEST_TIMEOUT", "must not be longer than WEIR_REQUEST_TIMEOUT_MAX");
+    }
+    if (tlsCertificate === undefined && tlsKey !== undefined) {
+      report("WEIR_TLS_CERT_FILE", "must be set where WEIR_TLS_KEY_FILE is");
+    }
+    if (tlsCertificate !== undefined && tlsKey === undefined) {
+      report("WEIR_TLS_KEY_FILE", "must be set where WEIR_TLS_CERT_FILE is");
+    }
+    const tls =
+      tlsCertificate === undefined || tlsKey === undefined
+        ? undefined
+        : { certificate: tlsCertificate, key: tlsKey };
+    return { ...values, tls };
+  },
+};

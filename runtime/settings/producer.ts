@@ -1,0 +1,38 @@
+import { duration, integer, size } from "./forms.ts";
+import { type Group } from "./setting.ts";
+
+/** The bounds of publishing. Times in milliseconds, sizes in bytes. */
+export interface ProducerConfig {
+  readonly queueRecords: number;
+  readonly queueBytes: number;
+  readonly publishTimeoutMs: number;
+}
+
+/** The settings of the group. */
+export const PRODUCER: Group<ProducerConfig> = {
+  title: "Publishing",
+  settings: {
+    queueRecords: {
+      name: "WEIR_PRODUCER_QUEUE",
+      form: integer(1, 1_000_000),
+      default: "1024",
+      unit: "records",
+      meaning: "How many records may wait or be in flight; a further one is refused with UNAVAILABLE.",
+    },
+    queueBytes: {
+      name: "WEIR_PRODUCER_QUEUE_SIZE",
+      form: size("2MiB", "16GiB"),
+      default: "64MiB",
+      unit: "size",
+      meaning: "How much they may hold together.",
+    },
+    publishTimeoutMs: {
+      name: "WEIR_PUBLISH_TIMEOUT",
+      form: duration("100ms", "5m"),
+      default: "10s",
+      unit: "duration",
+      meaning: "How long a record may take from the queue to its acknowledgement.",
+    },
+  },
+  join: (values) => values,
+};
