@@ -3,7 +3,6 @@ import { codeToHttpStatus, errorToJsonBytes } from "@connectrpc/connect/protocol
 import { type Fault, type Reason, REASONS } from "#core/reason.ts";
 import {
   BadRequestSchema,
-  type ErrorInfo,
   ErrorInfoSchema,
   RetryInfoSchema,
 } from "#gen/google/rpc/error_details_pb.ts";
@@ -83,9 +82,10 @@ export function httpAnswerOf(error: ConnectError): HttpAnswer {
   return { status: httpStatusOf(error), headers, body: errorToJsonBytes(error, undefined) };
 }
 
-/** What an error says of itself for programs; undefined where it was not made by toConnectError. */
-export function errorInfoOf(error: ConnectError): ErrorInfo | undefined {
-  return error.findDetails(ErrorInfoSchema)[0];
+/** The reason that an error gives; undefined where it was not made by toConnectError. */
+export function reasonOf(error: ConnectError): Reason | undefined {
+  const reason = error.findDetails(ErrorInfoSchema)[0]?.reason;
+  return REASONS.find((each) => each === reason);
 }
 
 /** Gives an error that the RPC library made the details that every error of Weir has, in place. */
@@ -94,6 +94,19 @@ export function addDetails(
   failure: Pick<Failure, "reason" | "metadata" | "retryAfterMs">,
 ): void {
   error.details.push(...detailsOf(failure));
+}
+
+/** The error of a path that does not take the request's HTTP method. */
+export function methodNotAllowed(method: string, allowed: readonly string[]): ConnectError {
+  const allow = allowed.join(", ");
+  const error = toConnectError({
+    code: Code.Unimplemented,
+    reason: "METHOD_NOT_ALLOWED",
+    message: `This path does not take ${method}: use ${allow}.`,
+    metadata: { allow },
+  });
+  error.metadata.set("allow", allow);
+  return error;
 }
 
 /** The details of a failure, to be sent with it. */
@@ -149,7 +162,7 @@ function challengeOf({ code, reason, metadata }: Failure): string | undefined {
 
 /** Connect's status for the code, but for what has a status of its own in HTTP. */
 function httpStatusOf(error: ConnectError): number {
-  const reason = errorInfoOf(error)?.reason as Reason | undefined;
+  const reason = reasonOf(error);
   switch (reason) {
     case "TOO_LARGE":
     case "MESSAGE_TOO_LARGE":

@@ -1,0 +1,146 @@
+import { codeToString } from "@connectrpc/connect/protocol-connect";
+import { type Telemetry } from "#runtime/telemetry.ts";
+import { type Authorize } from "./auth.ts";
+import { abortable, deadlineExceeded } from "./deadlines.ts";
+import { type ErrorFunnel } from "./error-funnel.ts";
+import { httpAnswerOf, methodNotAllowed, reasonOf, toConnectError } from "./errors.ts";
+import { type HttpAnswer, writeAnswer } from "./http-answer.ts";
+import { type ServerRequest, type ServerResponse } from "./listener.ts";
+import { readBody } from "./request-body.ts";
+import { routeAccess, type Scope } from "./scopes.ts";
+
+/** A plain HTTP request that may be served: its token is verified and its body read. */
+export interface HttpCall {
+  /** In their order, names in lower case, repeated ones as often as they came. */
+  readonly headers: readonly (readonly [name: string, value: string])[];
+  readonly query: URLSearchParams;
+  /** Whole and inflated; empty where the route takes none. */
+  readonly body: Uint8Array;
+  /** The subject of the token; "" on an open route. */
+  readonly principal: string;
+  /** Raised at the deadline, when the client goes away, and at the end of a stop. */
+  readonly signal: AbortSignal;
+}
+
+/** A plain HTTP route. HEAD is answered where GET is. */
+export interface HttpRoute {
+  readonly method: "GET" | "POST";
+  /** Compared whole. */
+  readonly path: string;
+  /** What a token must carry; only the open paths (scopes.ts) have none. */
+  readonly scope?: Scope;
+  /** The largest body, before and after decompression; default: none is read. */
+  readonly maxBodyBytes?: number;
+  /** A throw of toConnectError's is answered as such; any other is an unexpected error. */
+  readonly handle: (call: HttpCall) => Promise<HttpAnswer> | HttpAnswer;
+}
+
+/** What the routes share. */
+export interface HttpRoutesOptions {
+  readonly routes: readonly HttpRoute[];
+  readonly authorize: Authorize;
+  readonly funnel: ErrorFunnel;
+  readonly telemetry: Telemetry;
+  /** The deadline of a request, in milliseconds. */
+  readonly timeoutMs: number;
+  /** Raised with an error of toConnectError's when what is in flight must end. */
+  readonly shutdown: AbortSignal;
+}
+
+/** Serves the request if its path is one of the routes', and says whether it is. Never throws. */
+export type HttpRoutes = (request: ServerRequest, response: ServerResponse) => boolean;
+
+/**
+ * The one registry of plain HTTP routes and their dispatcher: method, then token and scope, then the body, then the
+ * handler, all within the deadline.
+ *
+ * @throws AccessError where a route has no scope and is not open by name.
+ */
+export function createHttpRoutes(options: HttpRoutesOptions): HttpRoutes {
+  const access = routeAccess(options.routes);
+  const paths = Map.groupBy(options.routes, ({ path }) => path);
+  return (request, response) => {
+    const [path = "", query = ""] = (request.url ?? "").split(/\?(.*)/s, 2);
+    const routes = paths.get(path);
+    if (routes === undefined) return false;
+    const method = request.method === "HEAD" ? "GET" : request.method;
+    const route = routes.find((each) => each.method === method);
+    const needed = route && access.get(route);
+    void answer(options, path, request, response, async () => {
+      if (route === undefined || needed === undefined) throw methodNotAllowed(request.method ?? "", routes.map((each) => each.method));
+      return await withDeadline(options, response, async (signal) => {
+        const principal = needed === "open" ? "" : await principalOf(options.authorize, request, needed, signal);
+        const body = route.maxBodyBytes === undefined ? NO_BODY : await readBody(request, route.maxBodyBytes, signal);
+        return await route.handle({ headers: headersOf(request), query: new URLSearchParams(query), body, principal, signal });
+      });
+    });
+    return true;
+  };
+}
+
+const NO_BODY = new Uint8Array();
+
+async function principalOf(
+  authorize: Authorize,
+  request: ServerRequest,
+  needed: Scope,
+  signal: AbortSignal,
+): Promise<string> {
+  const authorization = await abortable(authorize(request.headers.authorization, needed), signal);
+  if (!authorization.ok) throw toConnectError(authorization.failure);
+  return authorization.caller.principal;
+}
+
+/** Without HTTP/2's pseudo headers. */
+function headersOf(request: ServerRequest): HttpCall["headers"] {
+  const { rawHeaders } = request;
+  const headers: (readonly [string, string])[] = [];
+  for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
+    const [name = "", value = ""] = [rawHeaders[i], rawHeaders[i + 1]];
+    if (!name.startsWith(":")) headers.push([name.toLowerCase(), value]);
+  }
+  return headers;
+}
+
+/** Runs the work with a signal that is raised at the deadline, when the client goes, and at the end of a stop. */
+async function withDeadline(
+  { timeoutMs, shutdown }: HttpRoutesOptions,
+  response: ServerResponse,
+  work: (signal: AbortSignal) => Promise<HttpAnswer>,
+): Promise<HttpAnswer> {
+  const end = new AbortController();
+  const timer = setTimeout(() => end.abort(deadlineExceeded()), timeoutMs);
+  const onClose = (): void => end.abort();
+  const onShutdown = (): void => end.abort(shutdown.reason);
+  response.once("close", onClose);
+  shutdown.addEventListener("abort", onShutdown);
+  if (shutdown.aborted) onShutdown();
+  try {
+    return await abortable(work(end.signal), end.signal);
+  } finally {
+    clearTimeout(timer);
+    response.off("close", onClose);
+    shutdown.removeEventListener("abort", onShutdown);
+  }
+}
+
+async function answer(
+  { funnel, telemetry }: HttpRoutesOptions,
+  path: string,
+  request: ServerRequest,
+  response: ServerResponse,
+  work: () => Promise<HttpAnswer>,
+): Promise<void> {
+  const startedAt = performance.now();
+  const settled = await work().then(
+    (value) => ({ value, code: "ok" }),
+    (caught: unknown) => {
+      const error = funnel(caught, path);
+      const reason = reasonOf(error);
+      if (reason !== undefined) telemetry.count("weir.request.refusals", { method: path, reason });
+      return { value: httpAnswerOf(error), code: codeToString(error.code) };
+    },
+  );
+  telemetry.record("weir.request.duration", { method: path, code: settled.code }, (performance.now() - startedAt) / 1000);
+  await writeAnswer(settled.value, request, response);
+}

@@ -1,0 +1,239 @@
+import * as http from "node:http";
+import * as http2 from "node:http2";
+import * as net from "node:net";
+import * as tls from "node:tls";
+import { type connectNodeAdapter } from "@connectrpc/connect-node";
+import { type Logger } from "#runtime/log.ts";
+
+/** Answers a request that came in over either protocol. Never throws. */
+export type RequestHandler = ReturnType<typeof connectNodeAdapter>;
+
+/** A request of either protocol. */
+export type ServerRequest = Parameters<RequestHandler>[0];
+
+/** The response to it. */
+export type ServerResponse = Parameters<RequestHandler>[1];
+
+/** Where to listen, and what a client may take. Times are milliseconds. */
+export interface ListenerOptions {
+  readonly host: string;
+  /** 0 lets the system choose. */
+  readonly port: number;
+  /** Certificate chain and key in PEM: TLS, with ALPN for both protocols. */
+  readonly tls: { readonly certificate: string; readonly key: string } | undefined;
+  readonly maxConnections: number;
+  /** For a TLS handshake, an HTTP/2 preface with its first request, and the headers of an HTTP/1.1 request. */
+  readonly headerTimeoutMs: number;
+  /** For a whole HTTP/1.1 request with its body. On HTTP/2 the deadline of the call does this. */
+  readonly requestTimeoutMs: number;
+  /** For a connection between requests; default 75 s, above what load balancers use. */
+  readonly idleTimeoutMs?: number;
+  readonly log: Logger;
+}
+
+/** A port that is served. */
+export interface Listener {
+  readonly port: number;
+  /** Connections that are open. */
+  readonly connections: number;
+  /**
+   * Takes no more connections, tells clients that the open ones end (GOAWAY, `Connection: close`), and lets requests in
+   * flight finish for `deadlineMs`; then destroys what is left. Resolves when every connection is gone.
+   */
+  close(deadlineMs: number): Promise<void>;
+}
+
+const IDLE_TIMEOUT_MS = 75_000;
+const CHECK_INTERVAL_MS = 1_000;
+const MAX_CONCURRENT_STREAMS = 256;
+/** One connection carries many calls, so its window must not be that of one. */
+const CONNECTION_WINDOW_BYTES = 1024 * 1024;
+/** Enough for its streams' windows (64 KiB each) beside what is being sent; Node's unit is the megabyte. */
+const MAX_SESSION_MEMORY_MB = 64;
+/** How HTTP/2's preface begins (RFC 9113 section 3.4); no HTTP/1.1 method does. */
+const PREFACE_START = "PRI";
+
+/**
+ * Serves Connect, gRPC, gRPC-Web and plain HTTP on one port, over HTTP/1.1 and HTTP/2, in the clear (h2c with prior
+ * knowledge) or in TLS: the first three bytes of a connection say which protocol it speaks.
+ *
+ * @throws Error, with a line for the operator, where the port or the certificate cannot be used.
+ */
+export async function listen(options: ListenerOptions, handler: RequestHandler): Promise<Listener> {
+  const h1 = createHttp1(options, handler);
+  const h2 = createHttp2(options, handler);
+  const sockets = new Set<net.Socket>();
+  const undecided = new Set<net.Socket>();
+
+  const decide = (socket: net.Socket): void => {
+    undecided.add(socket);
+    const timer = setTimeout(() => socket.destroy(), options.headerTimeoutMs);
+    const settled = (): void => {
+      clearTimeout(timer);
+      undecided.delete(socket);
+    };
+    const onError = (): void => void socket.destroy();
+    socket.on("error", onError).once("close", settled);
+    const sniff = (): void => {
+      const start = socket.read(PREFACE_START.length) as Buffer | null;
+      if (start === null) {
+        if (socket.readableEnded) socket.destroy();
+        else socket.once("readable", sniff);
+        return;
+      }
+      settled();
+      socket.off("error", onError).off("close", settled);
+      socket.unshift(start);
+      (start.toString("latin1") === PREFACE_START ? h2.server : h1.server).emit("connection", socket);
+    };
+    sniff();
+  };
+
+  const front = options.tls === undefined ? net.createServer(SOCKET_OPTIONS, decide) : createTls(options, options.tls, decide);
+  front.maxConnections = options.maxConnections;
+  front.on("drop", () => options.log.debug("A connection was refused: WEIR_MAX_CONNECTIONS are open"));
+  front.on("connection", (socket: net.Socket) => {
+    sockets.add(socket);
+    socket.once("close", () => sockets.delete(socket));
+  });
+  await bind(front, options);
+  // A server that does not listen itself checks its timeouts only once it believes that it does.
+  h1.server.emit("listening");
+
+  return {
+    port: (front.address() as net.AddressInfo).port,
+    get connections() {
+      return sockets.size;
+    },
+    async close(deadlineMs) {
+      const closed = new Promise<void>((resolve) => front.close(() => resolve()));
+      for (const socket of undecided) socket.destroy();
+      h1.drain();
+      h2.drain();
+      const timer = setTimeout(() => {
+        if (sockets.size > 0) options.log.warn("Connections were cut at the end of the drain", { connections: sockets.size });
+        for (const socket of sockets) socket.destroy();
+      }, deadlineMs);
+      await closed;
+      clearTimeout(timer);
+      h1.server.close();
+    },
+  };
+}
+
+/** Half-open, as Node's own HTTP servers have it: a client may end its side and wait for the answer. */
+const SOCKET_OPTIONS = { noDelay: true, allowHalfOpen: true } as const;
+
+function createTls(
+  options: ListenerOptions,
+  { certificate, key }: { readonly certificate: string; readonly key: string },
+  onConnection: (socket: net.Socket) => void,
+): tls.Server {
+  try {
+    const server = tls.createServer({
+      ...SOCKET_OPTIONS,
+      cert: certificate,
+      key,
+      ALPNProtocols: ["h2", "http/1.1"],
+      handshakeTimeout: options.headerTimeoutMs,
+    });
+    server.on("secureConnection", onConnection);
+    server.on("tlsClientError", (error) => options.log.debug("A TLS handshake failed", { error }));
+    return server;
+  } catch (cause) {
+    throw new Error(`The TLS certificate and key cannot be used: ${(cause as Error).message}`, { cause });
+  }
+}
+
+async function bind(front: net.Server, { host, port }: ListenerOptions): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    front.once("error", (cause: NodeJS.ErrnoException) => reject(new Error(bindFault(cause, host, port), { cause })));
+    front.listen(port, host, resolve);
+  });
+  front.removeAllListeners("error");
+}
+
+function bindFault(error: NodeJS.ErrnoException, host: string, port: number): string {
+  const place = `${host}:${String(port)}`;
+  if (error.code === "EADDRINUSE") return `Cannot listen on ${place}: another process does (WEIR_PORT chooses another port)`;
+  if (error.code === "EADDRNOTAVAIL") return `Cannot listen on ${place}: this machine has no such address (WEIR_HOST)`;
+  if (error.code === "EACCES") return `Cannot listen on ${place}: this user may not (WEIR_PORT above 1023 needs no rights)`;
+  return `Cannot listen on ${place}: ${error.message}`;
+}
+
+/** One protocol's server, fed with connections by hand. */
+interface Fed<S> {
+  readonly server: S;
+  /** Ends idle connections now and each other one once its requests are answered. */
+  drain(): void;
+}
+
+function createHttp1(options: ListenerOptions, handler: RequestHandler): Fed<http.Server> {
+  const open = new Set<http.ServerResponse>();
+  let draining = false;
+  const server = http.createServer({
+    headersTimeout: options.headerTimeoutMs,
+    requestTimeout: options.requestTimeoutMs,
+    keepAliveTimeout: options.idleTimeoutMs ?? IDLE_TIMEOUT_MS,
+    connectionsCheckingInterval: Math.min(CHECK_INTERVAL_MS, options.headerTimeoutMs),
+  });
+  server.on("request", (request: http.IncomingMessage, response: http.ServerResponse) => {
+    if (draining) response.shouldKeepAlive = false;
+    open.add(response);
+    response.once("close", () => {
+      open.delete(response);
+      if (draining) setImmediate(() => server.closeIdleConnections());
+    });
+    handler(request, response);
+  });
+  return {
+    server,
+    drain() {
+      draining = true;
+      for (const response of open) response.shouldKeepAlive = false;
+      server.closeIdleConnections();
+    },
+  };
+}
+
+function createHttp2(options: ListenerOptions, handler: RequestHandler): Fed<http2.Http2Server> {
+  const sessions = new Set<http2.ServerHttp2Session>();
+  const server = http2.createServer({
+    settings: { maxConcurrentStreams: MAX_CONCURRENT_STREAMS },
+    maxSessionMemory: MAX_SESSION_MEMORY_MB,
+  });
+  server.on("request", handler);
+  server.on("sessionError", (error) => options.log.debug("An HTTP/2 connection failed", { error }));
+  server.on("session", (session) => {
+    sessions.add(session);
+    session.setLocalWindowSize(CONNECTION_WINDOW_BYTES);
+    endWhenIdle(session, options.headerTimeoutMs, options.idleTimeoutMs ?? IDLE_TIMEOUT_MS);
+    session.once("close", () => sessions.delete(session));
+  });
+  return {
+    server,
+    drain() {
+      for (const session of sessions) session.close();
+    },
+  };
+}
+
+/** Node keeps a session for ever that sends half a preface, half a header block, or nothing any more. */
+function endWhenIdle(session: http2.ServerHttp2Session, firstMs: number, idleMs: number): void {
+  let streams = 0;
+  let timer = setTimeout(() => session.destroy(), firstMs);
+  session.on("stream", (stream) => {
+    streams += 1;
+    clearTimeout(timer);
+    stream.once("close", () => {
+      streams -= 1;
+      if (streams > 0 || session.closed) return;
+      timer = setTimeout(() => {
+        session.close();
+        // A peer that reads no more would hold a session that ends in good order.
+        timer = setTimeout(() => session.destroy(), firstMs);
+      }, idleMs);
+    });
+  });
+  session.once("close", () => clearTimeout(timer));
+}

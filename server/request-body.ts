@@ -1,0 +1,105 @@
+import * as http from "node:http";
+import * as http2 from "node:http2";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Code } from "@connectrpc/connect";
+import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
+import { abortableItems, clientGone } from "./deadlines.ts";
+import { toConnectError } from "./errors.ts";
+import { type ServerRequest, type ServerResponse } from "./listener.ts";
+
+/**
+ * A body's bytes as they come, until the signal is raised: a client that stops sending holds no call beyond its
+ * deadline. A connection that fails ends it as CANCELLED.
+ */
+export async function* bodyChunks(body: AsyncIterable<Uint8Array>, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+  const chunks = abortableItems(body, signal);
+  try {
+    yield* chunks;
+  } catch (error) {
+    throw signal.aborted ? error : clientGone(error);
+  }
+}
+
+/**
+ * Reads the whole body of a plain HTTP request, inflated where it is compressed (gzip, br).
+ *
+ * @throws ConnectError: MESSAGE_TOO_LARGE beyond `maxBytes`, compressed or not; UNSUPPORTED_MEDIA_TYPE for another
+ * coding; the signal's.
+ */
+export async function readBody(request: ServerRequest, maxBytes: number, signal: AbortSignal): Promise<Uint8Array> {
+  const compression = compressionOf(request.headers["content-encoding"]);
+  const announced = Number(request.headers["content-length"] ?? 0);
+  if (announced > maxBytes) throw tooLarge(maxBytes, announced);
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of bodyChunks(request.iterator({ destroyOnReturn: false }), signal)) {
+    size += chunk.byteLength;
+    if (size > maxBytes) throw tooLarge(maxBytes);
+    chunks.push(chunk);
+  }
+  const body = Buffer.concat(chunks);
+  return compression === undefined ? body : await compression.decompress(body, maxBytes);
+}
+
+function compressionOf(coding: string | undefined): typeof compressionGzip | undefined {
+  if (coding === undefined || coding === "" || coding === "identity") return undefined;
+  const known = [compressionGzip, compressionBrotli].find(({ name }) => name === coding.toLowerCase());
+  if (known !== undefined) return known;
+  throw toConnectError({
+    code: Code.InvalidArgument,
+    reason: "UNSUPPORTED_MEDIA_TYPE",
+    message: `The content-encoding "${coding.slice(0, 64)}" is not supported: use gzip, br or none.`,
+  });
+}
+
+function tooLarge(limit: number, actual?: number): Error {
+  return toConnectError({
+    code: Code.ResourceExhausted,
+    reason: "MESSAGE_TOO_LARGE",
+    message: `The request's body is larger than the ${String(limit)} bytes that are read.`,
+    metadata: { limit: String(limit), unit: "bytes", ...(actual !== undefined && { actual: String(actual) }) },
+  });
+}
+
+const MAX_DISCARDED_BYTES = 256 * 1024;
+const DISCARD_MS = 250;
+const LINGER_MS = 500;
+
+/**
+ * Settles what is left of an HTTP/1.1 request's body before its answer is written, where the answer came before the
+ * whole body. Many clients read the answer only once they have sent everything: a little is read and thrown away; for
+ * more than that, or for a client that does not send, the connection ends after the answer, with time to read it.
+ */
+export async function discardBody(request: ServerRequest, response: ServerResponse): Promise<void> {
+  if (!(request instanceof http.IncomingMessage) || !(response instanceof http.ServerResponse)) return;
+  if (request.complete || request.destroyed) return;
+  const giveUp = new AbortController();
+  const timer = sleep(DISCARD_MS, undefined, { signal: giveUp.signal, ref: false }).catch(() => undefined);
+  await Promise.race([discard(request), timer]);
+  giveUp.abort();
+  if (request.complete) return;
+  response.shouldKeepAlive = false;
+  const { socket } = request;
+  // What Node calls once the answer is written. Closing with unread bytes would make TCP drop the answer.
+  socket.destroySoon = () => {
+    socket.end(() => setTimeout(() => socket.destroy(), LINGER_MS).unref());
+  };
+}
+
+async function discard(request: http.IncomingMessage): Promise<void> {
+  let size = 0;
+  try {
+    for await (const chunk of request.iterator({ destroyOnReturn: false })) {
+      size += (chunk as Uint8Array).byteLength;
+      if (size > MAX_DISCARDED_BYTES) return;
+    }
+  } catch {
+    // The client has gone: there is nobody to answer.
+  }
+}
+
+/** On HTTP/2: asks a client that still sends its body to stop, once the answer is written (RFC 9113 section 8.1). */
+export function stopSending(request: ServerRequest, response: ServerResponse): void {
+  if (!(request instanceof http2.Http2ServerRequest) || request.complete) return;
+  response.once("finish", () => request.stream.close(http2.constants.NGHTTP2_NO_ERROR));
+}
