@@ -46,7 +46,7 @@ export function loadConfig<G extends keyof Config>(
 }
 
 /** A setting's text in the environment, or undefined where it is unset or empty. */
-export function settingText(env: Environment, setting: Setting): string | undefined {
+export function settingText(setting: Setting, env: Environment = process.env): string | undefined {
   const value = env[setting.name];
   return value === undefined || value.trim() === "" ? undefined : value;
 }
@@ -55,7 +55,7 @@ function readGroup(env: Environment, group: AnyGroup, report: Report): unknown {
   let whole = true;
   const values: Record<string, unknown> = {};
   for (const [key, setting] of Object.entries(group.settings)) {
-    const text = settingText(env, setting) ?? setting.default;
+    const text = settingText(setting, env) ?? setting.default;
     if (text === undefined) {
       values[key] = undefined;
       if (setting.required !== true) continue;
@@ -101,12 +101,11 @@ const FOREIGN = /^WEIR_(DEV|TEST)_/;
 /** How many letters must be put in, left out or changed to make one word of the other (Levenshtein). */
 function distance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, index) => index);
-  for (const [i, letter] of [...a].entries()) {
+  for (let i = 0; i < a.length; i++) {
     const next = [i + 1];
-    for (const [j, other] of [...b].entries()) {
-      next.push(
-        Math.min((row[j] ?? 0) + (letter === other ? 0 : 1), (row[j + 1] ?? 0) + 1, (next[j] ?? 0) + 1),
-      );
+    for (let j = 0; j < b.length; j++) {
+      const changed = (row[j] ?? 0) + (a[i] === b[j] ? 0 : 1);
+      next.push(Math.min(changed, (row[j + 1] ?? 0) + 1, (next[j] ?? 0) + 1));
     }
     row = next;
   }

@@ -1,8 +1,7 @@
-import { duration, file, integer, listOf, origin, port, size, text } from "./forms.ts";
+import { duration, file, integer, listOf, origin, port, size } from "./forms.ts";
 import { type Group } from "./setting.ts";
 
 interface Values {
-  readonly host: string;
   readonly port: number;
   readonly metricsPort: number | undefined;
   readonly tlsCertificate: string | undefined;
@@ -27,13 +26,6 @@ export interface HttpConfig extends Omit<Values, "tlsCertificate" | "tlsKey"> {
 export const HTTP: Group<Values, HttpConfig> = {
   title: "Server: listening",
   settings: {
-    host: {
-      name: "WEIR_HOST",
-      form: text,
-      default: "127.0.0.1",
-      unit: "address",
-      meaning: "The address that a process listens on; 0.0.0.0 or :: for all.",
-    },
     port: {
       name: "WEIR_PORT",
       form: port,

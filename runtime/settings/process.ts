@@ -1,4 +1,4 @@
-import { duration, oneOf } from "./forms.ts";
+import { duration, oneOf, text } from "./forms.ts";
 import { type Group } from "./setting.ts";
 
 /** The levels of the log, the most talkative first. */
@@ -8,6 +8,7 @@ export type LogLevel = "debug" | "info" | "warn" | "error";
 export interface ProcessConfig {
   readonly logLevel: LogLevel;
   readonly logFormat: "auto" | "json" | "pretty";
+  readonly host: string;
   readonly drainTimeoutMs: number;
   readonly stopTimeoutMs: number;
 }
@@ -29,6 +30,13 @@ export const PROCESS: Group<ProcessConfig> = {
       default: "auto",
       unit: "word",
       meaning: "json: one object a line; pretty: for people; auto: pretty on a terminal, else json.",
+    },
+    host: {
+      name: "WEIR_HOST",
+      form: text,
+      default: "127.0.0.1",
+      unit: "address",
+      meaning: "The address that a process listens on; 0.0.0.0 or :: for all.",
     },
     drainTimeoutMs: {
       name: "WEIR_DRAIN_TIMEOUT",

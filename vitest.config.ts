@@ -1,0 +1,27 @@
+import { defineConfig } from "vitest/config";
+
+const folders = "{core,runtime,kafka,postgres,server,workers,sdk,dev}";
+// kafkajs sets timers in the past, of which Node warns once each.
+const execArgv = ["--disable-warning=TimeoutNegativeWarning"];
+
+export default defineConfig({
+  test: {
+    reporters: ["default", "./test/support/totals.ts"],
+    coverage: { provider: "v8", include: [`${folders}/**/*.ts`], exclude: ["sdk/gen/**", "sdk/dist/**"] },
+    projects: [
+      { test: { name: "unit", include: [`${folders}/**/*.test.ts`], execArgv } },
+      {
+        test: {
+          name: "integration",
+          include: ["test/**/*.test.ts"],
+          globalSetup: "./test/support/services.ts",
+          execArgv,
+          // Suites share two processors with a broker and a database, and some of them kill processes.
+          fileParallelism: false,
+          testTimeout: 30_000,
+          hookTimeout: 60_000,
+        },
+      },
+    ],
+  },
+});
