@@ -1,0 +1,149 @@
+import { join } from "node:path";
+
+import { describeEnd, startChild, untilReady, type Child } from "./child.ts";
+import { root } from "./data-folder.ts";
+import { isServing } from "./http-probe.ts";
+import { type Journal } from "./journal.ts";
+import { startKafkaInDocker } from "./kafka-docker.ts";
+import { fetchKafkaJars } from "./kafka-jars.ts";
+import { type KafkaRuntime } from "./kafka-runtime.ts";
+import { startKafka } from "./kafka.ts";
+import { rememberedPorts } from "./ports.ts";
+import { choosePostgresPlace } from "./postgres-place.ts";
+import { POSTGRES_DATABASE, postgresUrl, startPostgres } from "./postgres.ts";
+import { type Progress } from "./progress.ts";
+import { type Supervisor } from "./supervisor.ts";
+
+const READY_TIMEOUT_MS = 60_000;
+
+/** What it takes to start a whole Weir on this machine. */
+export interface PlatformOptions {
+  readonly dataFolder: string;
+  /** Where Kafka's jars are kept. */
+  readonly cache: string;
+  /** What Kafka runs on; undefined where the brokers are the operator's own. */
+  readonly kafka: KafkaRuntime | undefined;
+  /** PostgreSQL is the operator's own. */
+  readonly hasDatabase: boolean;
+  /** The settings of server and workers, without those of the parts that are started here. */
+  readonly env: NodeJS.ProcessEnv;
+  /** Where the server will serve. */
+  readonly url: string;
+  /** Where the workers will answer, without the port. */
+  readonly workersUrl: string;
+  readonly supervisor: Supervisor;
+  readonly progress: Progress;
+  readonly journal: Journal;
+}
+
+/** Starts Kafka and PostgreSQL, migrates, makes the topics, starts server and workers; resolves once both are ready. */
+export async function startPlatform(options: PlatformOptions): Promise<void> {
+  const { supervisor, progress } = options;
+  const ports = await rememberedPorts(join(options.dataFolder, "ports.json"), [
+    "postgres",
+    "kafka",
+    "kafkaController",
+    "workers",
+  ]);
+  const env = { ...options.env };
+  env["WEIR_WORKERS_PORT"] ??= String(ports.workers);
+
+  const services: ((signal: AbortSignal) => Promise<Child>)[] = [];
+  if (!options.hasDatabase) {
+    const place = await choosePostgresPlace(options.dataFolder);
+    if (place.isElsewhere)
+      progress.say(`PostgreSQL's user cannot enter ${options.dataFolder}: its data are in ${place.dataDir}`);
+    env["WEIR_DATABASE_URL"] = postgresUrl(ports.postgres, place.password, POSTGRES_DATABASE);
+    const logFile = join(options.dataFolder, "log", "postgres.log");
+    const postgres = { ...place, logFile, port: ports.postgres, journal: options.journal };
+    services.push((signal) =>
+      progress.step(
+        () => startPostgres({ ...postgres, signal }),
+        () => `PostgreSQL 18 at 127.0.0.1:${ports.postgres}`,
+      ),
+    );
+  }
+  if (options.kafka !== undefined) {
+    env["WEIR_KAFKA_BROKERS"] = `127.0.0.1:${ports.kafka}`;
+    services.push((signal) =>
+      progress.step(
+        () => startBroker(options, ports.kafka, ports.kafkaController, signal),
+        () => `Kafka 4.4 at 127.0.0.1:${ports.kafka}`,
+      ),
+    );
+  }
+  await supervisor.start(...services);
+
+  await progress.step(
+    () => setUp(options, env),
+    () => "database migrated, topics there",
+  );
+  const { url, workersUrl } = options;
+  await supervisor.start(
+    (signal) =>
+      progress.step(
+        () => startProcess(options, "server", env, `${url}/readyz`, signal),
+        () => `server ready at ${url}`,
+      ),
+    (signal) =>
+      progress.step(
+        () =>
+          startProcess(options, "workers", env, `${workersUrl}:${env["WEIR_WORKERS_PORT"]}/readyz`, signal),
+        () => "workers ready",
+      ),
+  );
+}
+
+async function startBroker(
+  options: PlatformOptions,
+  port: number,
+  controllerPort: number,
+  signal: AbortSignal,
+): Promise<Child> {
+  const { dataFolder, journal, cache, progress } = options;
+  const broker = { logDir: join(dataFolder, "log"), port, controllerPort, journal, signal };
+  if (options.kafka === "docker")
+    return startKafkaInDocker({ ...broker, dataDir: join(dataFolder, "kafka-docker") });
+  const jars = await fetchKafkaJars(cache, { say: progress.say, signal });
+  return startKafka({ ...broker, jars, dataDir: join(dataFolder, "kafka") });
+}
+
+/** Runs the entry that migrates and makes the topics, as an operator would. */
+async function setUp(options: PlatformOptions, env: NodeJS.ProcessEnv): Promise<void> {
+  const { signal } = options.supervisor;
+  const child = await spawnEntry(options, "setup", "workers/setup.ts", env);
+  const stop = (): void => void child.stop();
+  signal.addEventListener("abort", stop);
+  const exit = await child.exited;
+  signal.removeEventListener("abort", stop);
+  signal.throwIfAborted();
+  if (exit.code !== 0) throw new Error(describeEnd(child));
+}
+
+async function startProcess(
+  options: PlatformOptions,
+  name: "server" | "workers",
+  env: NodeJS.ProcessEnv,
+  readyUrl: string,
+  signal: AbortSignal,
+): Promise<Child> {
+  const child = await spawnEntry(options, name, `${name}/main.ts`, env);
+  return untilReady(child, () => isServing(readyUrl), { timeoutMs: READY_TIMEOUT_MS, signal });
+}
+
+function spawnEntry(
+  { dataFolder, journal }: PlatformOptions,
+  name: string,
+  entry: string,
+  env: NodeJS.ProcessEnv,
+): Promise<Child> {
+  return startChild({
+    name,
+    command: process.execPath,
+    args: ["--disable-warning=TimeoutNegativeWarning", join(root, entry)],
+    cwd: root,
+    env,
+    logFile: join(dataFolder, "log", `${name}.log`),
+    journal,
+  });
+}

@@ -1,0 +1,91 @@
+import { once } from "node:events";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+
+import { openDataFolder } from "./data-folder.ts";
+import { readEnvironment, urlHost } from "./environment.ts";
+import { createJournal, stopLeftovers } from "./journal.ts";
+import { cacheFolder } from "./kafka-jars.ts";
+import { chooseKafkaRuntime, thisMachine } from "./kafka-runtime.ts";
+import { acquireLock, type Lock } from "./lock.ts";
+import { panel } from "./panel.ts";
+import { startPlatform } from "./platform.ts";
+import { freePort, whyNotFree } from "./ports.ts";
+import { createProgress } from "./progress.ts";
+import { listenForTheEnd } from "./signals.ts";
+import { createSupervisor, Stopped } from "./supervisor.ts";
+import { ALL_SCOPES, devSecret, signDevToken } from "./token.ts";
+
+const TOKEN_LIFE_MS = 24 * 3_600_000;
+const OTHER_STOPPING_MS = 60_000;
+
+const write = (text: string): void => void process.stdout.write(text);
+const progress = createProgress(write);
+const supervisor = createSupervisor(progress);
+listenForTheEnd({ end: supervisor.end, kill: supervisor.kill, say: progress.say });
+
+await launch().catch(report);
+
+/** From nothing to a Weir that runs, and back once somebody asks for that or a part of it fails. */
+async function launch(): Promise<void> {
+  const dataFolder = openDataFolder();
+  const secret = devSecret(dataFolder);
+  const { config, hasBrokers, hasDatabase, variables } = readEnvironment(process.env, secret);
+  const { http, process: listen } = config;
+  const port = http.port === 0 ? await freePort() : http.port;
+  const host = urlHost(listen.host);
+  const url = `${http.tls === undefined ? "http" : "https"}://${host}:${port}`;
+  const lock = await takeLock(join(dataFolder, "lock"), url);
+  const journalFile = join(dataFolder, "run.json");
+  try {
+    for (const name of await stopLeftovers(journalFile)) progress.say(`${name} of an earlier start stopped`);
+    const whyBusy = await whyNotFree(port, listen.host);
+    if (whyBusy !== undefined)
+      throw new Error(
+        `Port ${port} of ${listen.host} is not to be had (${whyBusy}): set WEIR_PORT to another.`,
+      );
+    const cache = cacheFolder();
+    const kafka = hasBrokers ? undefined : chooseKafkaRuntime(thisMachine(cache));
+    const journal = createJournal(journalFile);
+    try {
+      await startPlatform({
+        ...{ dataFolder, cache, kafka, hasDatabase, url, supervisor, progress, journal },
+        env: { ...variables, WEIR_PORT: String(port) },
+        workersUrl: `http://${host}`,
+      });
+      const token = await signDevToken(secret, { scopes: ALL_SCOPES, subject: "dev", ttlMs: TOKEN_LIFE_MS });
+      const logs = join(dataFolder, "log");
+      write(panel({ url, token, tokenLife: "24 hours", oneCopy: !hasBrokers, logs }));
+      if (!supervisor.signal.aborted) await once(supervisor.signal, "abort");
+      supervisor.signal.throwIfAborted();
+    } catch (error) {
+      report(error);
+    } finally {
+      lock.markStopping();
+      await supervisor.stop();
+      journal.remove();
+    }
+  } finally {
+    lock.release();
+  }
+}
+
+/** Says what went wrong, unless it is the end that somebody asked for. */
+function report(error: unknown): void {
+  if (error instanceof Stopped) return;
+  process.stderr.write(`\n${error instanceof Error ? error.message : String(error)}\n\n`);
+  process.exitCode = 1;
+}
+
+/** Takes the lock; waits where its holder is on its way out. */
+async function takeLock(file: string, url: string): Promise<Lock> {
+  const deadline = Date.now() + OTHER_STOPPING_MS;
+  for (;;) {
+    const lock = acquireLock(file, url);
+    if ("release" in lock) return lock;
+    if (!lock.stopping || Date.now() > deadline)
+      throw new Error(`A Weir runs here already, at ${lock.url} (process ${lock.pid}).`);
+    await sleep(100);
+    supervisor.signal.throwIfAborted();
+  }
+}
