@@ -16,33 +16,44 @@ export interface EventParts {
   readonly data: EventData | undefined;
 }
 
-/** The syntax of each core attribute: what is wrong with a value that is not empty, as the rest of a sentence. */
-const CORE: Readonly<Record<string, { required: boolean; fault: (value: string) => string | undefined }>> = {
-  specversion: {
-    required: true,
-    fault: (value) => (value === "1.0" ? undefined : `is ${quote(value)}; only "1.0" is known`),
-  },
-  id: { required: true, fault: () => undefined },
-  source: {
-    required: true,
-    fault: (value) => (isUriReference(value) ? undefined : "must be a URI-reference (RFC 3986 § 4.1)"),
-  },
-  type: { required: true, fault: () => undefined },
-  subject: { required: false, fault: () => undefined },
-  time: { required: false, fault: timestampFault },
-  datacontenttype: {
-    required: false,
-    fault: (value) =>
-      isMediaType(value) ? undefined : 'must be a media type (RFC 2046), such as "application/json"',
-  },
-  dataschema: {
-    required: false,
-    fault: (value) => (isUri(value) ? undefined : "must be a URI with a scheme (RFC 3986 § 3)"),
-  },
-};
+interface Rule {
+  readonly required: boolean;
+  /** What is wrong with a value that is not empty, as the rest of a sentence. */
+  readonly fault?: (value: string) => string | undefined;
+}
+
+const CORE: ReadonlyMap<string, Rule> = new Map<string, Rule>([
+  ["specversion", { required: true, fault: (value) => faultUnless(value === "1.0", 'must be "1.0"') }],
+  ["id", { required: true }],
+  [
+    "source",
+    {
+      required: true,
+      fault: (value) => faultUnless(isUriReference(value), "must be a URI-reference (RFC 3986 § 4.1)"),
+    },
+  ],
+  ["type", { required: true }],
+  ["subject", { required: false }],
+  ["time", { required: false, fault: timestampFault }],
+  [
+    "datacontenttype",
+    {
+      required: false,
+      fault: (value) =>
+        faultUnless(isMediaType(value), 'must be a media type (RFC 2046), such as "application/json"'),
+    },
+  ],
+  [
+    "dataschema",
+    {
+      required: false,
+      fault: (value) => faultUnless(isUri(value), "must be a URI with a scheme (RFC 3986 § 3)"),
+    },
+  ],
+]);
 
 // The characters that CloudEvents forbids in a string (type system, "String"): controls, lone surrogates, noncharacters.
-const FORBIDDEN = /\p{Cc}|\p{Cs}|\p{Noncharacter_Code_Point}/u;
+const FORBIDDEN = /[\p{Cc}\p{Cs}\p{Noncharacter_Code_Point}]/u;
 
 /**
  * Builds an event, or says everything that is wrong with its attributes, each fault with the attribute's name as its
@@ -68,16 +79,16 @@ export function eventFrom(
   const values = new Map<string, string | undefined>();
   for (const [name, value] of parts.attributes) {
     if (values.has(name)) {
-      faults.add(name, "INVALID_ATTRIBUTES", `${name} is given more than once; give it once.`);
+      faults.add(name, "INVALID_ATTRIBUTES", `${labelOf(name)} is given more than once; give it once.`);
       continue;
     }
     values.set(name, value);
     const fault = nameFault(name) ?? (value === undefined ? undefined : valueFault(name, value));
     if (fault !== undefined) faults.add(name, "INVALID_ATTRIBUTES", `${fault}.`);
   }
-  for (const [name, { required }] of Object.entries(CORE)) {
-    if (required && !values.has(name))
-      faults.add(name, "INVALID_ATTRIBUTES", `${name} is required and missing.`);
+  for (const [name, { required }] of CORE) {
+    if (!required || values.has(name)) continue;
+    faults.add(name, "INVALID_ATTRIBUTES", `${name} is required and missing.`);
   }
   return () => {
     const time = values.get("time");
@@ -108,7 +119,22 @@ export function* attributesOf(event: CloudEvent): Generator<readonly [name: stri
   yield* event.extensions;
 }
 
+/** Whether CloudEvents 1.0 itself defines the attribute; every other one is an extension. */
+export function isCoreAttribute(name: string): boolean {
+  return CORE.has(name);
+}
+
+function faultUnless(isSound: boolean, fault: string): string | undefined {
+  return isSound ? undefined : fault;
+}
+
+// The name of an extension is the sender's text, of any length.
+function labelOf(name: string): string {
+  return CORE.has(name) ? name : `the attribute ${quote(name)}`;
+}
+
 function nameFault(name: string): string | undefined {
+  if (name === "") return "an attribute's name may not be empty";
   if (name === "data") return 'an attribute may not have the name "data"';
   for (let at = 0; at < name.length; at += 1) {
     const code = name.charCodeAt(at);
@@ -116,25 +142,24 @@ function nameFault(name: string): string | undefined {
       return `the attribute name ${quote(name)} may only have lower-case letters a–z and digits`;
     }
   }
-  return name === "" ? "an attribute name may not be empty" : undefined;
+  return undefined;
 }
 
 function valueFault(name: string, value: string): string | undefined {
   if (FORBIDDEN.test(value)) {
-    return `${name} may not have control characters, lone surrogates or Unicode noncharacters`;
+    return `${labelOf(name)} may not have control characters, lone surrogates or Unicode noncharacters`;
   }
-  const core = Object.hasOwn(CORE, name) ? CORE[name] : undefined;
-  if (core === undefined) return undefined;
-  if (value === "")
-    return core.required ? `${name} may not be empty` : `${name} may not be empty; leave it out instead`;
-  const fault = core.fault(value);
+  const rule = CORE.get(name);
+  if (rule === undefined) return undefined;
+  if (value === "") return `${name} may not be empty${rule.required ? "" : "; leave it out instead"}`;
+  const fault = rule.fault?.(value);
   return fault === undefined ? undefined : `${name} ${fault}`;
 }
 
 function extensionsOf(values: ReadonlyMap<string, string | undefined>): ReadonlyMap<string, string> {
   const extensions: [string, string][] = [];
   for (const [name, value] of values) {
-    if (value !== undefined && !Object.hasOwn(CORE, name)) extensions.push([name, value]);
+    if (value !== undefined && !CORE.has(name)) extensions.push([name, value]);
   }
   return new Map(extensions.sort(([a], [b]) => (a < b ? -1 : 1)));
 }

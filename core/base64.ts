@@ -1,13 +1,16 @@
+import { LETTERS_AND_DIGITS } from "./ascii.ts";
 import { decodeUtf8, encodeUtf8 } from "./utf8.ts";
 
 /** Base64 of RFC 4648: § 4 with padding ("standard"), or § 5 without ("url"). */
 export type Base64Alphabet = "standard" | "url";
 
-const LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 const INVALID = 0xff;
 const PAD = 0x3d;
 
-const tables = { standard: createTable(`${LETTERS}+/`), url: createTable(`${LETTERS}-_`) };
+const tables = {
+  standard: createTable(`${LETTERS_AND_DIGITS}+/`),
+  url: createTable(`${LETTERS_AND_DIGITS}-_`),
+};
 
 function createTable(alphabet: string): { readonly digits: Uint8Array; readonly values: Uint8Array } {
   const digits = encodeUtf8(alphabet);

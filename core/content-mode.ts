@@ -18,7 +18,10 @@ const PREFIX = "application/cloudevents";
  */
 export function contentModeOf(contentType: string | undefined, hasSpecVersion: boolean): ContentMode {
   if (contentType !== undefined && isCloudEventsMediaType(contentType)) {
-    const [type = "", format = ""] = essenceOf(contentType).split("+", 2);
+    const essence = essenceOf(contentType);
+    const plus = essence.indexOf("+");
+    const type = plus < 0 ? essence : essence.slice(0, plus);
+    const format = plus < 0 ? "" : essence.slice(plus + 1);
     if (type === PREFIX) return { mode: "structured", format };
     if (type === `${PREFIX}-batch`) return { mode: "batch", format };
     return { mode: "unknown" };

@@ -3,7 +3,7 @@ import { type CloudEvent, type LogPosition, type Timestamp } from "./event.ts";
 import { createFaults, quote, refuse } from "./faults.ts";
 import { type JsonValue, readJsonArray, readJsonObject, readJsonString } from "./json.ts";
 import { type KafkaHeader } from "./kafka-binary.ts";
-import { asciiSet, percentEncode } from "./percent.ts";
+import { percentEncode, UNRESERVED } from "./percent.ts";
 import { type Reason, type Result } from "./reason.ts";
 import { decodeStructuredJson, encodeStructuredJson, STRUCTURED_JSON } from "./structured-json.ts";
 import { decodeUtf8, encodeUtf8 } from "./utf8.ts";
@@ -54,8 +54,6 @@ export interface DeadLetter {
   readonly time: Timestamp;
 }
 
-const SEGMENT = asciiSet("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~");
-
 /** A dead letter as a Kafka record; `id` is the event's id, which is the key's text too. */
 export interface DeadLetterRecord {
   readonly id: string;
@@ -90,7 +88,7 @@ export function encodeDeadLetter(letter: DeadLetter): DeadLetterRecord {
     .join(",")}}`;
   const event: CloudEvent = {
     id,
-    source: `/weir/${percentEncode(letter.group, SEGMENT)}`,
+    source: `/weir/${percentEncode(letter.group, UNRESERVED)}`,
     type: DEAD_LETTER_TYPE,
     subject: undefined,
     time: letter.time,

@@ -1,5 +1,5 @@
 import { type CloudEvent, type EventData, type Timestamp } from "./event.ts";
-import { decodeUtf8, utf8Length } from "./utf8.ts";
+import { utf8Length } from "./utf8.ts";
 
 /**
  * The size in bytes of the event as an encoded io.cloudevents.v1.CloudEvent in canonical form (time as ce_timestamp,
@@ -15,11 +15,6 @@ export function encodedSize(event: CloudEvent): number {
   if (event.dataschema !== undefined) size += attribute("dataschema", textField(event.dataschema));
   for (const [name, value] of event.extensions) size += attribute(name, textField(value));
   return event.data === undefined ? size : size + dataField(event.data);
-}
-
-/** Whether a payload is text_data in the canonical form: valid UTF-8. */
-export function isTextData(bytes: Uint8Array): boolean {
-  return decodeUtf8(bytes) !== undefined;
 }
 
 // Every field number here is below 16, so a tag is one byte.

@@ -1,8 +1,9 @@
+import { asciiSet, consistsOf, LETTERS_AND_DIGITS } from "./ascii.ts";
 import { refuse } from "./faults.ts";
-import { asciiSet, percentDecode, percentEncode } from "./percent.ts";
+import { percentDecode, percentEncode, UNRESERVED } from "./percent.ts";
 import { type Result } from "./reason.ts";
 
-const UNRESERVED = asciiSet("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~");
+const ENCODED = asciiSet(`${LETTERS_AND_DIGITS}-._~%`);
 
 /** What identifies an event. */
 export interface EventIdentity {
@@ -24,7 +25,9 @@ export function formatEventName(source: string, id: string): string {
  */
 export function parseEventName(name: string): Result<EventIdentity> {
   const [source, id, ...more] = name.startsWith("events/") ? name.slice("events/".length).split(":", 3) : [];
-  const decoded = [source, id].map((part) => (part && isEncoded(part) ? percentDecode(part) : undefined));
+  const decoded = [source, id].map((part) =>
+    part && consistsOf(part, ENCODED) ? percentDecode(part) : undefined,
+  );
   if (more.length > 0 || decoded[0] === undefined || decoded[1] === undefined) {
     return refuse(
       "name",
@@ -33,12 +36,4 @@ export function parseEventName(name: string): Result<EventIdentity> {
     );
   }
   return { ok: true, value: { source: decoded[0], id: decoded[1] } };
-}
-
-function isEncoded(part: string): boolean {
-  for (let at = 0; at < part.length; at += 1) {
-    const code = part.charCodeAt(at);
-    if (code !== 0x25 && (code > 127 || UNRESERVED[code] === 0)) return false;
-  }
-  return true;
 }

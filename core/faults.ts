@@ -9,8 +9,6 @@ export interface Faults {
   add(field: string, reason: Reason, description: string, metadata?: Readonly<Record<string, string>>): void;
   /** The value where nothing was noted, else every fault; the value is only made where there is none. */
   result<T>(value: () => T): Result<T>;
-  /** Whether nothing was noted. */
-  readonly none: boolean;
 }
 
 /** An empty gathering of faults. */
@@ -29,9 +27,6 @@ export function createFaults(): Faults {
         rest.push({ field: "", reason: first.reason, description: `${further} further faults.` });
       return { ok: false, faults: [first, ...rest] };
     },
-    get none() {
-      return kept.length === 0;
-    },
   };
 }
 
@@ -46,5 +41,5 @@ export function quote(text: string): string {
 }
 
 function shorten(text: string): string {
-  return text.length <= 60 ? text : `${text.slice(0, 60)}…`;
+  return (text.length <= 60 ? text : `${text.slice(0, 60)}…`).toWellFormed();
 }

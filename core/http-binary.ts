@@ -1,9 +1,10 @@
+import { asciiSet, LETTERS_AND_DIGITS } from "./ascii.ts";
 import { attributesOf, eventFrom } from "./attributes.ts";
 import { type ContentMode, contentModeOf, isCloudEventsMediaType } from "./content-mode.ts";
 import { type CloudEvent } from "./event.ts";
-import { createFaults, type Faults } from "./faults.ts";
+import { createFaults, type Faults, quote } from "./faults.ts";
 import { isJsonMediaType, quotedStringEnd } from "./media-type.ts";
-import { asciiSet, percentDecode, percentEncode } from "./percent.ts";
+import { percentDecode, percentEncode } from "./percent.ts";
 import { type Result } from "./reason.ts";
 import { encodeStructuredJson, STRUCTURED_JSON } from "./structured-json.ts";
 
@@ -12,9 +13,7 @@ export type HttpHeaders = Iterable<readonly [name: string, value: string]>;
 
 const PREFIX = "ce-";
 // HTTP binding § 3.1.3.2: U+0021 to U+007E without the double quote and the percent sign.
-const UNENCODED = asciiSet(
-  "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789!#$&'()*+,-./:;<=>?@[\\]^_`{|}~",
-);
+const UNENCODED = asciiSet(`${LETTERS_AND_DIGITS}!#$&'()*+,-./:;<=>?@[\\]^_\`{|}~`);
 
 /** The content mode of an HTTP message by its headers (HTTP binding § 3). */
 export function httpContentMode(headers: HttpHeaders): ContentMode {
@@ -43,8 +42,9 @@ export function decodeHttpBinary(headers: HttpHeaders, body: Uint8Array): Result
   for (const [header, value] of headers) {
     const lower = header.toLowerCase();
     if (lower === "content-type") {
-      contentType ??= value.trim();
-      attributes.push(["datacontenttype", value.trim()]);
+      const type = trimSpace(value);
+      contentType ??= type;
+      attributes.push(["datacontenttype", type]);
     } else if (lower === "ce-datacontenttype") {
       const message = "ce-datacontenttype may not be given; the header Content-Type is the datacontenttype.";
       faults.add("datacontenttype", "INVALID_ATTRIBUTES", message);
@@ -77,21 +77,22 @@ export function encodeHttpBinary(event: CloudEvent): {
 }
 
 function headerValue(name: string, header: string, faults: Faults): string | undefined {
-  const value = header.replace(/^[ \t]+|[ \t]+$/g, "");
-  let fault: string | undefined;
-  if (/[^ -~]/.test(value))
-    fault = "has characters outside printable ASCII; percent-encode their UTF-8 bytes";
-  else {
-    const text = unquote(value);
-    const decoded = text === undefined ? undefined : percentDecode(text);
-    if (decoded !== undefined) return decoded;
-    fault =
-      text === undefined
-        ? 'begins with a double quote and is no quoted string; percent-encode the quote as "%22"'
-        : 'is not percent-encoded UTF-8; write the percent sign itself as "%25"';
+  const value = trimSpace(header);
+  if (/[^ -~]/.test(value)) {
+    return fail(name, "has characters outside printable ASCII; percent-encode their UTF-8 bytes", faults);
   }
-  faults.add(name, "INVALID_ATTRIBUTES", `The value of header ce-${name} ${fault} (HTTP binding § 3.1.3.2).`);
-  return undefined;
+  const text = unquote(value);
+  if (text === undefined) {
+    return fail(name, 'begins with a double quote and is no quoted string; write the quote as "%22"', faults);
+  }
+  const decoded = percentDecode(text);
+  if (decoded !== undefined) return decoded;
+  return fail(name, 'is not percent-encoded UTF-8; write the percent sign itself as "%25"', faults);
+}
+
+function fail(name: string, what: string, faults: Faults): undefined {
+  const header = quote(PREFIX + name);
+  faults.add(name, "INVALID_ATTRIBUTES", `The value of header ${header} ${what} (HTTP binding § 3.1.3.2).`);
 }
 
 /** Older senders quote values instead of encoding spaces (HTTP binding § 3.1.3.2); undefined if the quoting is broken. */
@@ -99,4 +100,14 @@ function unquote(value: string): string | undefined {
   if (!value.startsWith('"')) return value;
   if (quotedStringEnd(value, 0) !== value.length) return undefined;
   return value.slice(1, -1).replace(/\\(.)/g, "$1");
+}
+
+// A regular expression for both ends would take quadratic time on a value with a long run of spaces inside.
+function trimSpace(value: string): string {
+  const isSpace = (at: number): boolean => value[at] === " " || value[at] === "\t";
+  let start = 0;
+  let end = value.length;
+  while (start < end && isSpace(start)) start += 1;
+  while (end > start && isSpace(end - 1)) end -= 1;
+  return value.slice(start, end);
 }

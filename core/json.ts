@@ -1,3 +1,4 @@
+import { asciiSet, isHexDigit } from "./ascii.ts";
 import { decodeUtf8 } from "./utf8.ts";
 
 /** What kind of JSON value a slice holds. */
@@ -27,6 +28,7 @@ const OPEN_ARRAY = 0x5b;
 const CLOSE_ARRAY = 0x5d;
 const OPEN_OBJECT = 0x7b;
 const CLOSE_OBJECT = 0x7d;
+const ESCAPES = asciiSet('"\\/bfnrt');
 const LITERALS = ["true", "false", "null"].map((text) => Array.from(text, (letter) => letter.charCodeAt(0)));
 
 /**
@@ -188,9 +190,9 @@ function stringEnd(bytes: Uint8Array, start: number): number {
     if (bytes[at] === 0x75) {
       for (const last = at + 4; at < last;) {
         at += 1;
-        if (!isHexDigit(bytes[at])) return ~at;
+        if (!isHexDigit(bytes[at] ?? 0)) return ~at;
       }
-    } else if (!isEscape(bytes[at])) return ~at;
+    } else if (ESCAPES[bytes[at] ?? 0] !== 1) return ~at;
   }
   return ~bytes.length;
 }
@@ -222,14 +224,3 @@ function skipSpace(bytes: Uint8Array, start: number): number {
 function isDigit(byte: number | undefined): boolean {
   return byte !== undefined && byte >= 0x30 && byte <= 0x39;
 }
-
-function isHexDigit(byte: number | undefined): boolean {
-  return isDigit(byte) || (byte !== undefined && (byte | 0x20) >= 0x61 && (byte | 0x20) <= 0x66);
-}
-
-/** One of `"\/bfnrt`. */
-function isEscape(byte: number | undefined): boolean {
-  return byte !== undefined && byte < 128 && ESCAPES.includes(byte);
-}
-
-const ESCAPES = Array.from('"\\/bfnrt', (letter) => letter.charCodeAt(0));

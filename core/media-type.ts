@@ -1,6 +1,6 @@
-import { asciiSet } from "./percent.ts";
+import { asciiSet, LETTERS_AND_DIGITS } from "./ascii.ts";
 
-const TOKEN = asciiSet("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+-.^_`{|}~");
+const TOKEN = asciiSet(`${LETTERS_AND_DIGITS}!#$%&'*+-.^_\`{|}~`);
 
 /** Type and subtype of a media type in lower case, without its parameters: "application/json". */
 export function essenceOf(mediaType: string): string {
@@ -21,19 +21,19 @@ export function isMediaType(text: string): boolean {
   const subtype = at + 1;
   at = tokenEnd(text, subtype);
   if (at === subtype) return false;
-  for (;;) {
+  while (at < text.length) {
     at = skipSpace(text, at);
-    if (at === text.length) return true;
     if (text[at] !== ";") return false;
+    // "text/plain;" is widely sent; an empty parameter at the end says nothing.
+    if (at + 1 === text.length) return true;
     const name = skipSpace(text, at + 1);
-    // "text/plain;" is widely sent; an empty parameter says nothing.
-    if (name === text.length) return true;
     at = tokenEnd(text, name);
     if (at === name || text[at] !== "=") return false;
     const value = at + 1;
     at = text[value] === '"' ? quotedStringEnd(text, value) : tokenEnd(text, value);
     if (at <= value) return false;
   }
+  return true;
 }
 
 function tokenEnd(text: string, from: number): number {
@@ -48,11 +48,17 @@ function skipSpace(text: string, from: number): number {
   return at;
 }
 
-/** One past the closing quote of a quoted-string (RFC 9110 § 5.6.4) that opens at `from`; -1 if it never closes. */
+/**
+ * One past the closing quote of a quoted-string of printable ASCII (RFC 9110 § 5.6.4) that opens at `from`; -1 if there is
+ * none.
+ */
 export function quotedStringEnd(text: string, from: number): number {
+  let escaped = false;
   for (let at = from + 1; at < text.length; at += 1) {
-    if (text[at] === "\\") at += 1;
-    else if (text[at] === '"') return at + 1;
+    const code = text.charCodeAt(at);
+    if (code < 0x20 || code > 0x7e) return -1;
+    if (code === 0x22 && !escaped) return at + 1;
+    escaped = code === 0x5c && !escaped;
   }
   return -1;
 }

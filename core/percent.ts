@@ -1,16 +1,14 @@
+import { asciiSet, consistsOf, isHexDigit, LETTERS_AND_DIGITS } from "./ascii.ts";
 import { decodeUtf8, encodeUtf8 } from "./utf8.ts";
+
+/** The characters of RFC 3986 § 2.3. */
+export const UNRESERVED: Uint8Array = asciiSet(`${LETTERS_AND_DIGITS}-._~`);
 
 const HEX = "0123456789ABCDEF";
 
-/** A set of ASCII characters: 1 at the code of each. */
-export function asciiSet(characters: string): Uint8Array {
-  const set = new Uint8Array(128);
-  for (let at = 0; at < characters.length; at += 1) set[characters.charCodeAt(at)] = 1;
-  return set;
-}
-
 /** The text with every UTF-8 byte outside `kept` as %XX, in capitals (RFC 3986 § 2.1). */
 export function percentEncode(text: string, kept: Uint8Array): string {
+  if (consistsOf(text, kept)) return text;
   let out = "";
   for (const byte of encodeUtf8(text)) {
     out += byte < 128 && kept[byte] === 1 ? String.fromCharCode(byte) : `%${HEX[byte >> 4]}${HEX[byte & 15]}`;
@@ -37,11 +35,6 @@ export function percentDecode(text: string): string | undefined {
     length += 1;
   }
   return decodeUtf8(out.subarray(0, length));
-}
-
-/** Whether the character code is 0–9, a–f or A–F. */
-export function isHexDigit(code: number): boolean {
-  return (code >= 0x30 && code <= 0x39) || ((code | 0x20) >= 0x61 && (code | 0x20) <= 0x66);
 }
 
 function hexValue(code: number): number {

@@ -2,7 +2,7 @@ import { type CloudEvent } from "./event.ts";
 
 const NAMES = ["TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL"];
 const NUMBER = /^(?:[1-9]|1[0-9]|2[0-4])$/;
-const NAME = /^([A-Z]{4,5})([2-4]?)$/;
+const NAME = /^(TRACE|DEBUG|INFO|WARN|ERROR|FATAL)([2-4]?)$/i;
 
 /**
  * How grave an event is, as OpenTelemetry's severity number, 1 to 24: the extension `severitynumber`, else
@@ -12,7 +12,6 @@ const NAME = /^([A-Z]{4,5})([2-4]?)$/;
 export function severityOf(event: CloudEvent): number | undefined {
   const number = event.extensions.get("severitynumber");
   if (number !== undefined && NUMBER.test(number)) return Number(number);
-  const match = NAME.exec(event.extensions.get("severitytext")?.toUpperCase() ?? "");
-  const range = match === null ? -1 : NAMES.indexOf(match[1]!);
-  return range < 0 ? undefined : range * 4 + Number(match![2] || 1);
+  const match = NAME.exec(event.extensions.get("severitytext") ?? "");
+  return match === null ? undefined : NAMES.indexOf(match[1]!.toUpperCase()) * 4 + Number(match[2] || 1);
 }

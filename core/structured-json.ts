@@ -1,4 +1,4 @@
-import { attributesOf, eventFrom } from "./attributes.ts";
+import { attributesOf, eventFrom, isCoreAttribute } from "./attributes.ts";
 import { decodeBase64, encodeBase64 } from "./base64.ts";
 import { type CloudEvent, type EventData } from "./event.ts";
 import { createFaults, type Faults, refuse } from "./faults.ts";
@@ -77,7 +77,7 @@ export function encodeStructuredJson(event: CloudEvent): Uint8Array {
 /** The attribute's canonical string; undefined where it has none, which is noted. */
 function attributeValue(member: JsonMember, faults: Faults): string | undefined {
   if (member.kind === "string") return readJsonString(member.raw);
-  const isCore = CORE_NAMES.has(member.name);
+  const isCore = isCoreAttribute(member.name);
   const text = member.kind === "boolean" || member.kind === "number" ? decodeUtf8(member.raw)! : "";
   if (!isCore && member.kind === "boolean") return text;
   if (!isCore && member.kind === "number" && text.length <= 11 && /^-?\d+$/.test(text)) {
@@ -88,17 +88,6 @@ function attributeValue(member: JsonMember, faults: Faults): string | undefined 
   faults.add(member.name, "INVALID_ATTRIBUTES", `The value must be ${allowed}, or null to leave it out.`);
   return undefined;
 }
-
-const CORE_NAMES = new Set([
-  "specversion",
-  "id",
-  "source",
-  "type",
-  "subject",
-  "time",
-  "datacontenttype",
-  "dataschema",
-]);
 
 function payloadOf(
   data: JsonMember | undefined,

@@ -1,6 +1,5 @@
-import { asciiSet, isHexDigit } from "./percent.ts";
+import { asciiSet, isHexDigit, LETTERS_AND_DIGITS } from "./ascii.ts";
 
-const LETTERS_AND_DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 const SCHEME = asciiSet(`${LETTERS_AND_DIGITS}+-.`);
 // RFC 3986 § 3.3 pchar and "/"; § 3.4 and § 3.5 add "?".
 const PATH = asciiSet(`${LETTERS_AND_DIGITS}-._~!$&'()*+,;=:@/`);
@@ -27,13 +26,16 @@ export function isUri(text: string): boolean {
 function uriKind(text: string): "absolute" | "relative" | undefined {
   const fragment = indexOrEnd(text, "#", 0, text.length);
   const query = indexOrEnd(text, "?", 0, fragment);
-  if (!consistsOf(QUERY, text, query + 1, fragment) || !consistsOf(QUERY, text, fragment + 1, text.length)) {
+  if (
+    !areUriCharacters(QUERY, text, query + 1, fragment) ||
+    !areUriCharacters(QUERY, text, fragment + 1, text.length)
+  ) {
     return undefined;
   }
   // A colon before the first slash ends a scheme: the first segment of a relative path may not hold one (§ 4.2).
   const colon = indexOrEnd(text, ":", 0, indexOrEnd(text, "/", 0, query));
   const hasScheme = text[colon] === ":";
-  if (hasScheme && !(isLetter(text.charCodeAt(0)) && consistsOf(SCHEME, text, 0, colon, false)))
+  if (hasScheme && !(isLetter(text.charCodeAt(0)) && areUriCharacters(SCHEME, text, 0, colon, false)))
     return undefined;
   let path = hasScheme ? colon + 1 : 0;
   if (text.startsWith("//", path)) {
@@ -41,20 +43,20 @@ function uriKind(text: string): "absolute" | "relative" | undefined {
     if (!isAuthority(text.slice(path + 2, end))) return undefined;
     path = end;
   }
-  if (!consistsOf(PATH, text, path, query)) return undefined;
+  if (!areUriCharacters(PATH, text, path, query)) return undefined;
   return hasScheme ? "absolute" : "relative";
 }
 
 function isAuthority(text: string): boolean {
   const host = text.lastIndexOf("@") + 1;
-  if (host > 0 && !consistsOf(PATH, text, 0, host - 1)) return false;
-  if (text[host] !== "[") return consistsOf(PATH, text, host, text.length);
+  if (host > 0 && !areUriCharacters(PATH, text, 0, host - 1)) return false;
+  if (text[host] !== "[") return areUriCharacters(PATH, text, host, text.length);
   const end = text.indexOf("]", host);
   const port = text.slice(end + 1);
   return (
     end > host + 1 &&
-    consistsOf(IP_LITERAL, text, host + 1, end, false) &&
-    (port === "" || (port[0] === ":" && consistsOf(DIGITS, port, 1, port.length, false)))
+    areUriCharacters(IP_LITERAL, text, host + 1, end, false) &&
+    (port === "" || (port[0] === ":" && areUriCharacters(DIGITS, port, 1, port.length, false)))
   );
 }
 
@@ -63,8 +65,7 @@ function indexOrEnd(text: string, character: string, from: number, end: number):
   return end;
 }
 
-// A regular expression with a repeated choice would overflow its stack on a long text; this walks it once.
-function consistsOf(set: Uint8Array, text: string, from: number, end: number, percent = true): boolean {
+function areUriCharacters(set: Uint8Array, text: string, from: number, end: number, percent = true): boolean {
   for (let at = from; at < end; at += 1) {
     const code = text.charCodeAt(at);
     if (code < 128 && set[code] === 1) continue;
