@@ -35,6 +35,9 @@ export interface FoundTopic extends Topic {
   readonly repaired: readonly string[];
 }
 
+/** A topic differs from the configuration in what cannot be repaired: the process must not start. */
+export class TopicMismatchError extends KafkaError {}
+
 /** Every topic there is (design § 3). */
 export function topicTable(settings: TopicSettings): readonly [events: Topic, deadLetters: Topic] {
   return [
@@ -63,8 +66,8 @@ export function topicTable(settings: TopicSettings): readonly [events: Topic, de
  * Makes the topics that are missing, puts right what has drifted in the settings of those that exist, and answers what
  * there is now. Safe to run from several processes at once, and again.
  *
- * @throws KafkaError that names every mismatch which cannot be repaired: a partition count that differs (keys would
- *   move to other partitions, and order would be lost).
+ * @throws TopicMismatchError that names every mismatch which cannot be repaired: a partition count that differs (keys
+ *   would move to other partitions, and order would be lost). KafkaError while the brokers do not answer.
  */
 export async function ensureTopics(admin: Admin, settings: TopicSettings): Promise<readonly FoundTopic[]> {
   const topics = topicTable(settings);
@@ -105,7 +108,7 @@ export async function ensureTopics(admin: Admin, settings: TopicSettings): Promi
     }
   }
   if (mismatches.length > 0) {
-    throw new KafkaError(`The topics do not fit the configuration:\n  ${mismatches.join("\n  ")}`);
+    throw new TopicMismatchError(`The topics do not fit the configuration:\n  ${mismatches.join("\n  ")}`);
   }
   for (const { name, repaired, replication: copies, ...topic } of answers) {
     if (repaired.length > 0) await admin.changeTopic(name, topicConfig({ name, ...topic }, copies));

@@ -1,0 +1,180 @@
+import { type Logger } from "#runtime/log.ts";
+import { type Telemetry } from "#runtime/telemetry.ts";
+
+import { type ConnectionOptions } from "./connection.ts";
+import { createLane, type Lane } from "./lane.ts";
+import { type OutgoingRecord, type Producer, type PublishResult } from "./ports.ts";
+import { BATCH_OVERHEAD, giveUp, type Publication, recordSize } from "./publication.ts";
+import { type Topic } from "./topics.ts";
+
+/** What a producer needs. Durations are milliseconds, sizes bytes. */
+export interface ProducerOptions {
+  readonly connection: ConnectionOptions;
+  /** The topics to publish to; each has a connection and a queue position of its own, so none waits for another. */
+  readonly topics: readonly Pick<Topic, "name" | "maxMessageBytes">[];
+  readonly log: Logger;
+  readonly telemetry: Pick<Telemetry, "count" | "record" | "observe">;
+  /** How many records may wait or be in flight; 1,024 by default. */
+  readonly queueRecords?: number;
+  /** How much they may hold together; 64 MiB by default. */
+  readonly queueBytes?: number;
+  /** How long a record may take from the queue to its result; 10 s by default. */
+  readonly publishTimeoutMs?: number;
+}
+
+/** Used where a producer is disposed of and not closed. */
+const CLOSE_MS = 5_000;
+
+/** A producer; it connects at once and stays connected until it is closed. */
+export function createProducer(options: ProducerOptions): Producer {
+  const {
+    queueRecords = 1_024,
+    queueBytes = 64 * 1024 * 1024,
+    publishTimeoutMs = 10_000,
+    telemetry,
+  } = options;
+  const log = options.log.scope("kafka.producer");
+  const queued = { records: 0, bytes: 0 };
+  let closing: Promise<void> | undefined;
+  let drained = Promise.withResolvers<void>();
+
+  const lanes = new Map<string, Lane>();
+  const limits = new Map<string, number>();
+  for (const { name: topic, maxMessageBytes: maxBatchBytes } of options.topics) {
+    const { connection } = options;
+    lanes.set(
+      topic,
+      createLane({ topic, connection, maxBatchBytes, publishTimeoutMs, log, telemetry, left }),
+    );
+    limits.set(topic, maxBatchBytes);
+  }
+  const gauges = [
+    telemetry.observe("weir.producer.queue.records", () => [[{}, queued.records]]),
+    telemetry.observe("weir.producer.queue.size", () => [[{}, queued.bytes]]),
+  ];
+
+  function left(publication: Publication): void {
+    queued.records -= 1;
+    queued.bytes -= publication.bytes;
+    if (queued.records === 0) drained.resolve();
+  }
+
+  /** Why a record cannot even be queued. */
+  function refusal(
+    record: OutgoingRecord,
+    bytes: number,
+    signal: AbortSignal | undefined,
+  ): PublishResult | undefined {
+    const lane = lanes.get(record.topic);
+    const limit = limits.get(record.topic) ?? 0;
+    if (closing !== undefined) return refused("CLOSED", "the producer is closed");
+    if (signal?.aborted) return refused("CANCELLED", "the request was given up before its record was queued");
+    if (lane === undefined)
+      return refused("TOPIC_MISSING", `this producer was not made for topic ${record.topic}`);
+    if (!Number.isSafeInteger(record.timestamp))
+      return refused("REJECTED", "the record's timestamp is not an integer");
+    if (bytes + BATCH_OVERHEAD > limit) {
+      return refused("TOO_LARGE", `the record takes ${bytes} bytes and topic ${record.topic} takes ${limit}`);
+    }
+    if (queued.records >= queueRecords) {
+      return refused("QUEUE_FULL", `${queueRecords} records are waiting to be published`);
+    }
+    if (queued.bytes + bytes > queueBytes) {
+      return refused("QUEUE_FULL", `the records waiting to be published hold ${queueBytes} bytes`);
+    }
+    if (lane.refuses && lane.fault) return refused(lane.fault.cause, lane.fault.detail);
+    return undefined;
+  }
+
+  function publish(record: OutgoingRecord, signal?: AbortSignal): Promise<PublishResult> {
+    const bytes = recordSize(record);
+    const early = refusal(record, bytes, signal);
+    if (early !== undefined) {
+      count(record, early);
+      return Promise.resolve(early);
+    }
+    const lane = lanes.get(record.topic)!;
+    queued.records += 1;
+    queued.bytes += bytes;
+    const { promise, resolve } = Promise.withResolvers<PublishResult>();
+    let isSettled = false;
+    const publication: Publication = {
+      record,
+      bytes,
+      since: performance.now(),
+      sent: false,
+      alone: false,
+      get settled() {
+        return isSettled;
+      },
+      settle(result) {
+        if (isSettled) return;
+        isSettled = true;
+        clearTimeout(timer);
+        signal?.removeEventListener("abort", cancel);
+        count(record, result);
+        if (result.outcome === "acknowledged") {
+          const seconds = (performance.now() - publication.since) / 1_000;
+          telemetry.record("weir.publish.duration", { topic: record.topic }, seconds);
+        }
+        resolve(result);
+      },
+    };
+    function end(cause: "BROKER_AWAY" | "TOPIC_MISSING" | "CANCELLED", detail: string): void {
+      giveUp(publication, cause, detail);
+      lane.remove(publication);
+    }
+    function cancel(): void {
+      end("CANCELLED", "the request was given up before the record was acknowledged");
+    }
+    const timer = setTimeout(() => {
+      const reason = lane.fault?.detail ?? "Kafka is slow to acknowledge";
+      end(lane.fault?.cause ?? "BROKER_AWAY", `not acknowledged within ${publishTimeoutMs} ms: ${reason}`);
+    }, publishTimeoutMs);
+    signal?.addEventListener("abort", cancel);
+    lane.add(publication);
+    return promise;
+  }
+
+  function count({ topic }: OutgoingRecord, { outcome }: PublishResult): void {
+    telemetry.count("weir.publish.records", { topic: lanes.has(topic) ? topic : "other", outcome });
+  }
+
+  async function close(deadlineMs: number): Promise<void> {
+    if (queued.records > 0) {
+      let timer: NodeJS.Timeout | undefined;
+      const late = new Promise<void>((resolve) => (timer = setTimeout(resolve, deadlineMs)));
+      await Promise.race([drained.promise, late]);
+      clearTimeout(timer);
+    }
+    await Promise.all(Array.from(lanes.values(), (lane) => lane.close()));
+    for (const gauge of gauges) gauge[Symbol.dispose]();
+  }
+
+  return {
+    publish,
+    ready: Promise.all(Array.from(lanes.values(), ({ ready }) => ready)).then(() => {}),
+    get fault() {
+      for (const { fault } of lanes.values()) if (fault !== undefined) return fault.detail;
+      return undefined;
+    },
+    get queued() {
+      return { ...queued };
+    },
+    close(deadlineMs) {
+      drained = Promise.withResolvers();
+      closing ??= close(deadlineMs);
+      return closing;
+    },
+    [Symbol.asyncDispose]() {
+      return this.close(CLOSE_MS);
+    },
+  };
+}
+
+function refused(
+  cause: Extract<PublishResult, { outcome: "refused" }>["cause"],
+  detail: string,
+): PublishResult {
+  return { outcome: "refused", cause, detail };
+}

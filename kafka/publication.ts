@@ -1,0 +1,74 @@
+import { type OutgoingRecord, type PublishResult } from "./ports.ts";
+
+/** A record on its way, from `publish` to its result. */
+export interface Publication {
+  readonly record: OutgoingRecord;
+  /** At least what the record takes in a batch. */
+  readonly bytes: number;
+  /** When it was handed in, by `performance.now()`. */
+  readonly since: number;
+  /** Whether it may be on the log. */
+  sent: boolean;
+  /** Send it in a batch of its own: one with others was too large. */
+  alone: boolean;
+  readonly settled: boolean;
+  /** Gives the result; the first one counts. */
+  settle(result: PublishResult): void;
+}
+
+/** What a record batch takes beside its records (Kafka protocol guide, Record batch). */
+export const BATCH_OVERHEAD = 61;
+
+/** The most that a record takes in a batch: its parts, and every length at its longest. */
+export function recordSize({ key, value, headers }: OutgoingRecord): number {
+  let size = 36 + (key?.length ?? 0) + (value?.length ?? 0);
+  for (const [name, bytes] of headers) size += 10 + Buffer.byteLength(name) + (bytes?.length ?? 0);
+  return size;
+}
+
+/** What a publication that cannot go on comes to: unknown where it may be on the log, else refused. */
+export function giveUp(
+  publication: Publication,
+  cause: Extract<PublishResult, { outcome: "refused" }>["cause"],
+  detail: string,
+): void {
+  publication.settle(
+    publication.sent ? { outcome: "unknown", detail } : { outcome: "refused", cause, detail },
+  );
+}
+
+/** What goes into one produce request: publications by partition, in order. */
+export type Batch = ReadonlyMap<number, readonly Publication[]>;
+
+const MOST_RECORDS = 500;
+const MOST_BYTES = 8 * 1024 * 1024;
+
+/**
+ * The next batch of what waits. A partition's publications stay in order: where one does not fit, none after it is
+ * taken.
+ */
+export function nextBatch(waiting: Iterable<Publication>, maxBatchBytes: number): Batch {
+  const batch = new Map<number, Publication[]>();
+  const sizes = new Map<number, number>();
+  const full = new Set<number>();
+  let records = 0;
+  let bytes = 0;
+  for (const publication of waiting) {
+    if (records === MOST_RECORDS || (records > 0 && bytes + publication.bytes > MOST_BYTES)) break;
+    const { partition } = publication.record;
+    if (full.has(partition)) continue;
+    const others = batch.get(partition);
+    const size = (sizes.get(partition) ?? BATCH_OVERHEAD) + publication.bytes;
+    if (others !== undefined && (size > maxBatchBytes || publication.alone)) {
+      full.add(partition);
+      continue;
+    }
+    if (others === undefined) batch.set(partition, [publication]);
+    else others.push(publication);
+    if (publication.alone) full.add(partition);
+    sizes.set(partition, size);
+    records += 1;
+    bytes += publication.bytes;
+  }
+  return batch;
+}

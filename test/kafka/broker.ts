@@ -1,0 +1,131 @@
+import { randomUUID } from "node:crypto";
+
+import { inject } from "vitest";
+
+import { createAdmin } from "#kafka/admin.ts";
+import { type ConnectionOptions } from "#kafka/connection.ts";
+import { kafkajs } from "#kafka/kafkajs.ts";
+import { type Admin, type OutgoingRecord } from "#kafka/ports.ts";
+import { type Logger } from "#runtime/log.ts";
+import { createTelemetry, type Telemetry } from "#runtime/telemetry.ts";
+
+/** A log that is kept, so that a test can look at it, and not shown. */
+export interface KeptLog extends Logger {
+  readonly lines: readonly (readonly [level: string, message: string, fields: unknown])[];
+}
+
+/** A log that keeps its lines. */
+export function createKeptLog(): KeptLog {
+  const lines: [string, string, unknown][] = [];
+  const log: KeptLog = {
+    lines,
+    debug: (message, fields) => lines.push(["debug", message, fields]),
+    info: (message, fields) => lines.push(["info", message, fields]),
+    warn: (message, fields) => lines.push(["warn", message, fields]),
+    error: (message, fields) => lines.push(["error", message, fields]),
+    scope: () => log,
+  };
+  return log;
+}
+
+/** The run's broker, with short timeouts. */
+export function brokerConnection(brokers: string = inject("kafkaBrokers")): ConnectionOptions {
+  return {
+    brokers: brokers.split(","),
+    clientId: "weir-test",
+    tls: undefined,
+    sasl: undefined,
+    connectTimeoutMs: 2_000,
+    requestTimeoutMs: 10_000,
+  };
+}
+
+/** What a suite needs of the run's broker; topics that it made are deleted at the end. */
+export interface Broker extends AsyncDisposable {
+  readonly connection: ConnectionOptions;
+  readonly admin: Admin;
+  readonly log: KeptLog;
+  readonly telemetry: Telemetry;
+  /** A new topic, and its name. */
+  topic(partitions: number, config?: Readonly<Record<string, string>>): Promise<string>;
+  /** A name that no other test has. */
+  name(what: string): string;
+  /** Deletes a topic now. */
+  deleteTopic(topic: string): Promise<void>;
+  /** Deletes a topic's records below an offset. */
+  deleteRecords(topic: string, partition: number, before: bigint): Promise<void>;
+}
+
+/** Opens the run's broker for a suite. */
+export async function openBroker(): Promise<Broker> {
+  const connection = brokerConnection();
+  const log = createKeptLog();
+  const telemetry = createTelemetry(log);
+  const admin = createAdmin({ connection, log });
+  const kafka = new kafkajs.Kafka({ brokers: [...connection.brokers], logLevel: kafkajs.logLevel.NOTHING });
+  const kafkaAdmin = kafka.admin();
+  await kafkaAdmin.connect();
+  const made = new Set<string>();
+  const name = (what: string): string => `test.${what}.${randomUUID().slice(0, 8)}`;
+  return {
+    connection,
+    admin,
+    log,
+    telemetry,
+    name,
+    async topic(partitions, config = {}) {
+      const topic = name("topic");
+      await admin.createTopic({ name: topic, partitions, replication: 1, config });
+      made.add(topic);
+      return topic;
+    },
+    async deleteTopic(topic) {
+      await kafkaAdmin.deleteTopics({ topics: [topic] });
+      made.delete(topic);
+    },
+    async deleteRecords(topic, partition, before) {
+      await kafkaAdmin.fetchTopicOffsets(topic);
+      await kafkaAdmin.deleteTopicRecords({ topic, partitions: [{ partition, offset: String(before) }] });
+    },
+    async [Symbol.asyncDispose]() {
+      if (made.size > 0) await kafkaAdmin.deleteTopics({ topics: [...made] });
+      await kafkaAdmin.disconnect();
+      await admin[Symbol.asyncDispose]();
+      await telemetry[Symbol.asyncDispose]();
+    },
+  };
+}
+
+/** A record with a text for its value. */
+export function textRecord(topic: string, partition: number, value: string): OutgoingRecord {
+  return { topic, partition, key: null, value: Buffer.from(value), headers: [], timestamp: Date.now() };
+}
+
+/** Everything on a partition, read by kafkajs as anybody would. */
+export async function readAll(
+  broker: Broker,
+  topic: string,
+): Promise<ReadonlyMap<number, readonly string[]>> {
+  const ranges = await broker.admin.logRanges(topic);
+  const values = new Map(Array.from(ranges.keys(), (partition) => [partition, [] as string[]]));
+  let missing = Array.from(ranges.values()).reduce((sum, { start, end }) => sum + Number(end - start), 0);
+  if (missing === 0) return values;
+  const kafka = new kafkajs.Kafka({
+    brokers: [...broker.connection.brokers],
+    logLevel: kafkajs.logLevel.NOTHING,
+  });
+  const consumer = kafka.consumer({ groupId: broker.name("reader"), maxWaitTimeInMs: 100 });
+  await consumer.connect();
+  await consumer.subscribe({ topic, fromBeginning: true });
+  const done = Promise.withResolvers<void>();
+  await consumer.run({
+    eachMessage: async ({ partition, message }) => {
+      values.get(partition)?.push(message.value?.toString() ?? "");
+      missing -= 1;
+      if (missing === 0) done.resolve();
+    },
+  });
+  await done.promise;
+  await consumer.disconnect();
+  return values;
+}
