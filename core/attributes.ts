@@ -65,17 +65,26 @@ export function buildEvent(parts: EventParts): Result<CloudEvent> {
   return faults.result(eventFrom(parts, faults));
 }
 
+/** `EventParts` of which some may be missing: a value of undefined could not be read, which is noted already. */
+interface PartsRead {
+  readonly attributes: Iterable<readonly [name: string, value: string | undefined]>;
+  readonly data: EventData | undefined;
+}
+
 /**
- * `buildEvent` for a decoder that may have found faults of its own: notes the others with them. A value of undefined
- * stands for one that could not be read and is noted already.
+ * An event, or its faults and beside them a draft: what was read in spite of them, "" for a required attribute that was
+ * not. A draft is for further checks (admission), so that a sender learns of everything at once; it is never an event.
  */
-export function eventFrom(
-  parts: {
-    readonly attributes: Iterable<readonly [name: string, value: string | undefined]>;
-    readonly data: EventData | undefined;
-  },
-  faults: Faults,
-): () => CloudEvent {
+export type Decoded = Result<CloudEvent> & { readonly draft?: CloudEvent };
+
+/** `buildEvent` for a decoder that may have found faults of its own: tells the others with them. */
+export function decodedFrom(parts: PartsRead, faults: Faults): Decoded {
+  const event = eventFrom(parts, faults);
+  const result = faults.result(event);
+  return result.ok ? result : { ...result, draft: event() };
+}
+
+function eventFrom(parts: PartsRead, faults: Faults): () => CloudEvent {
   const values = new Map<string, string | undefined>();
   for (const [name, value] of parts.attributes) {
     if (values.has(name)) {
@@ -93,9 +102,9 @@ export function eventFrom(
   return () => {
     const time = values.get("time");
     return {
-      id: values.get("id")!,
-      source: values.get("source")!,
-      type: values.get("type")!,
+      id: values.get("id") ?? "",
+      source: values.get("source") ?? "",
+      type: values.get("type") ?? "",
       subject: values.get("subject"),
       time: time === undefined ? undefined : parseTimestamp(time),
       datacontenttype: values.get("datacontenttype"),

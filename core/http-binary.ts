@@ -1,11 +1,10 @@
 import { asciiSet, LETTERS_AND_DIGITS } from "./ascii.ts";
-import { attributesOf, eventFrom } from "./attributes.ts";
+import { attributesOf, type Decoded, decodedFrom } from "./attributes.ts";
 import { type ContentMode, contentModeOf, isCloudEventsMediaType } from "./content-mode.ts";
 import { type CloudEvent } from "./event.ts";
 import { createFaults, type Faults, quote } from "./faults.ts";
 import { isJsonMediaType, quotedStringEnd } from "./media-type.ts";
 import { percentDecode, percentEncode } from "./percent.ts";
-import { type Result } from "./reason.ts";
 import { encodeStructuredJson, STRUCTURED_JSON } from "./structured-json.ts";
 
 /** HTTP headers as pairs, one for each occurrence: a name that comes twice must not be joined before. Any case. */
@@ -35,7 +34,7 @@ export function httpContentMode(headers: HttpHeaders): ContentMode {
  * HTTP cannot tell an absent body from an empty one. An empty body is no data, unless its Content-Type declares
  * something other than JSON: of such a type, nothing is a payload too.
  */
-export function decodeHttpBinary(headers: HttpHeaders, body: Uint8Array): Result<CloudEvent> {
+export function decodeHttpBinary(headers: HttpHeaders, body: Uint8Array): Decoded {
   const faults = createFaults();
   const attributes: [string, string | undefined][] = [];
   let contentType: string | undefined;
@@ -55,7 +54,7 @@ export function decodeHttpBinary(headers: HttpHeaders, body: Uint8Array): Result
   }
   const isNothing = body.length === 0 && (contentType === undefined || isJsonMediaType(contentType));
   const data = isNothing ? undefined : { bytes: body, protoType: undefined };
-  return faults.result(eventFrom({ attributes, data }, faults));
+  return decodedFrom({ attributes, data }, faults);
 }
 
 /**

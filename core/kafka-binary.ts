@@ -1,4 +1,4 @@
-import { attributesOf, eventFrom } from "./attributes.ts";
+import { attributesOf, decodedFrom } from "./attributes.ts";
 import { contentModeOf, isCloudEventsMediaType } from "./content-mode.ts";
 import { type CloudEvent, type EventData } from "./event.ts";
 import { createFaults, type Faults, quote, refuse } from "./faults.ts";
@@ -74,7 +74,7 @@ function decodeBinary({ headers, value }: KafkaMessage): Result<CloudEvent> {
     }
   }
   const data = value === null ? undefined : { bytes: value, protoType: undefined };
-  return faults.result(eventFrom({ attributes, data: typedData(headers, data, faults) }, faults));
+  return decodedFrom({ attributes, data: typedData(headers, data, faults) }, faults);
 }
 
 function decodeStructured({ headers, value }: KafkaMessage): Result<CloudEvent> {

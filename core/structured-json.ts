@@ -1,10 +1,9 @@
-import { attributesOf, eventFrom, isCoreAttribute } from "./attributes.ts";
+import { attributesOf, type Decoded, decodedFrom, isCoreAttribute } from "./attributes.ts";
 import { decodeBase64, encodeBase64 } from "./base64.ts";
 import { type CloudEvent, type EventData } from "./event.ts";
 import { createFaults, type Faults, refuse } from "./faults.ts";
 import { isJsonValue, type JsonMember, readJsonObject, readJsonString } from "./json.ts";
 import { isJsonMediaType } from "./media-type.ts";
-import { type Result } from "./reason.ts";
 import { concatBytes, decodeUtf8, encodeUtf8 } from "./utf8.ts";
 
 /** The media type of an event in the JSON format. */
@@ -19,7 +18,7 @@ export const STRUCTURED_JSON = "application/cloudevents+json";
  * Boolean and 32-bit integer extensions become their text; a `null` attribute is absent (§ 2.2); a name that comes twice
  * is refused.
  */
-export function decodeStructuredJson(bytes: Uint8Array): Result<CloudEvent> {
+export function decodeStructuredJson(bytes: Uint8Array): Decoded {
   if (decodeUtf8(bytes) === undefined) {
     return refuse("", "MALFORMED", "The event is not UTF-8, which JSON must be (RFC 8259 § 8.1).");
   }
@@ -52,7 +51,7 @@ export function decodeStructuredJson(bytes: Uint8Array): Result<CloudEvent> {
     attributes.push(["datacontenttype", contentType]);
   }
   const payload = payloadOf(data, base64, contentType, faults);
-  return faults.result(eventFrom({ attributes, data: payload }, faults));
+  return decodedFrom({ attributes, data: payload }, faults);
 }
 
 /**
