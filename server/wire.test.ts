@@ -155,7 +155,9 @@ describe("what is refused, with its place", () => {
     const result = fromCloudEventMessage(message);
     expect(result.ok ? [] : result.faults.map(({ field }) => field)).toContain("__proto__");
     expect(
-      eventOf({ attributes: { constructor: { attr: { case: "ceString", value: "x" } } } }).extensions,
+      eventOf({
+        attributes: Object.fromEntries([["constructor", { attr: { case: "ceString", value: "x" } }]]),
+      }).extensions,
     ).toEqual(new Map([["constructor", "x"]]));
   });
 });

@@ -1,11 +1,10 @@
 import { create } from "@bufbuild/protobuf";
 import { AnySchema, type Timestamp as TimestampMessage, TimestampSchema } from "@bufbuild/protobuf/wkt";
-import { eventFrom } from "#core/attributes.ts";
+import { type Decoded, decodedFrom } from "#core/attributes.ts";
 import { encodeBase64 } from "#core/base64.ts";
 import { type CloudEvent, type EventData, type LogPosition, type StoredEvent } from "#core/event.ts";
 import { formatEventName } from "#core/event-name.ts";
 import { createFaults, type Faults, refuse } from "#core/faults.ts";
-import { type Result } from "#core/reason.ts";
 import { isTimestampInRange, timestampFrom } from "#core/timestamp.ts";
 import { isUri, isUriReference } from "#core/uri.ts";
 import { decodeUtf8, encodeUtf8 } from "#core/utf8.ts";
@@ -38,14 +37,10 @@ const IN_MAP = "attributes.";
  * The event of a message, or every fault of its attributes and data. The fields of the faults are names of attributes,
  * "data", or "" where there is no message; `requestPath` places them.
  */
-export function fromCloudEventMessage(message: CloudEventMessage | undefined): Result<CloudEvent> {
+export function fromCloudEventMessage(message: CloudEventMessage | undefined): Decoded {
   if (message === undefined) return refuse("", "INVALID_REQUEST", "The event is required and missing.");
   const faults = createFaults();
-  const event = eventFrom(
-    { attributes: attributesOf(message, faults), data: fromData(message.data) },
-    faults,
-  );
-  return faults.result(event);
+  return decodedFrom({ attributes: attributesOf(message, faults), data: fromData(message.data) }, faults);
 }
 
 /** The path of a fault's field within a request that holds its event in the field `event`. */
@@ -56,7 +51,10 @@ export function requestPath(field: string): string {
   return own ? `event.${field}` : `event.attributes.${field}`;
 }
 
-function* attributesOf(message: CloudEventMessage, faults: Faults): Generator<readonly [string, string]> {
+function* attributesOf(
+  message: CloudEventMessage,
+  faults: Faults,
+): Generator<readonly [string, string | undefined]> {
   yield ["id", message.id];
   yield ["source", message.source];
   yield ["specversion", message.specVersion];
@@ -72,8 +70,8 @@ function* attributesOf(message: CloudEventMessage, faults: Faults): Generator<re
       continue;
     }
     const text = canonicalText(value);
-    if (text.ok) yield [name, text.value];
-    else faults.add(name, "INVALID_ATTRIBUTES", text.fault);
+    if (!text.ok) faults.add(name, "INVALID_ATTRIBUTES", text.fault);
+    yield [name, text.ok ? text.value : undefined];
   }
 }
 
