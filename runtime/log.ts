@@ -45,12 +45,11 @@ const SECRET_PATHS = ["", "*.", "*.*."].flatMap((prefix) => SECRET_NAMES.map((na
 const CREDENTIALS =
   /\bBearer\s+[\w.~+/=-]+|\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*|(?<=:\/\/[^\s:@/"\\]*:)[^\s@/"\\]+(?=@)/gi;
 
-/**
- * The logger of a process. It writes to standard output, without waiting for its reader.
- */
+/** The logger of a process. It writes to standard output without waiting for its reader. */
 export async function createLogger(options: LogOptions): Promise<RootLogger> {
-  const pretty = options.format === "pretty" || (options.format === "auto" && process.stdout.isTTY);
+  const terminal = options.to === undefined && process.stdout.isTTY;
   const out = options.to ?? destination({ dest: 1, sync: false, maxLength: HELD_BYTES });
+  const pretty = options.format === "pretty" || (options.format === "auto" && terminal);
   const logger = pino(
     {
       level: options.level,
@@ -62,7 +61,7 @@ export async function createLogger(options: LogOptions): Promise<RootLogger> {
       redact: { paths: SECRET_PATHS, censor: "[hidden]" },
       hooks: { streamWrite: (line) => line.replace(CREDENTIALS, "[hidden]") },
     },
-    pretty ? await prettyStream(options.to) : out,
+    pretty ? await prettied(out, terminal) : out,
   );
   return {
     ...toLogger(logger, options.name, {}),
@@ -72,13 +71,11 @@ export async function createLogger(options: LogOptions): Promise<RootLogger> {
   };
 }
 
-async function prettyStream(to: DestinationStream | undefined): Promise<DestinationStream> {
-  // Only a person at a terminal pays for its import.
-  const { default: pinoPretty } = await import("pino-pretty");
-  return pinoPretty({
-    destination: to ?? 1,
-    sync: true,
-    colorize: to === undefined,
+async function prettied(out: DestinationStream, colorize: boolean): Promise<DestinationStream> {
+  // Only a person pays for its import.
+  const { prettyFactory } = await import("pino-pretty");
+  const format = prettyFactory({
+    colorize,
     translateTime: "SYS:HH:MM:ss.l",
     messageKey: "message",
     messageFormat: "{scope}: {message}",
@@ -86,6 +83,7 @@ async function prettyStream(to: DestinationStream | undefined): Promise<Destinat
     errorLikeObjectKeys: ["error"],
     singleLine: true,
   });
+  return { write: (line) => out.write(format(line)) };
 }
 
 function toLogger(root: PinoLogger, scope: string, fields: LogFields): Logger {

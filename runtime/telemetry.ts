@@ -1,6 +1,11 @@
 import { type Attributes, type Counter, type Histogram } from "@opentelemetry/api";
-import { PrometheusExporter, PrometheusSerializer } from "@opentelemetry/exporter-prometheus";
-import { MeterProvider } from "@opentelemetry/sdk-metrics";
+import { PrometheusSerializer } from "@opentelemetry/exporter-prometheus";
+import {
+  AggregationTemporality,
+  InstrumentType,
+  MeterProvider,
+  MetricReader,
+} from "@opentelemetry/sdk-metrics";
 import { COUNTERS, type Counters, GAUGES, type Gauges, HISTOGRAMS, type Histograms } from "./instruments.ts";
 import { type Logger } from "./log.ts";
 
@@ -24,7 +29,7 @@ export interface Telemetry extends AsyncDisposable {
 
 /** The metrics of this process. Disposing ends the collection; what is counted afterwards is ignored. */
 export function createTelemetry(log: Logger): Telemetry {
-  const reader = new PrometheusExporter({ preventServerStart: true });
+  const reader = new PageReader();
   const provider = new MeterProvider({ readers: [reader] });
   const serializer = new PrometheusSerializer(undefined, false, undefined, true, true);
   const meter = provider.getMeter("weir");
@@ -73,4 +78,23 @@ export function createTelemetry(log: Logger): Telemetry {
     },
     [Symbol.asyncDispose]: () => provider.shutdown(),
   };
+}
+
+/**
+ * Collects for the page. The exporter's own reader takes gauges as cumulative, so the SDK repeats the last value of
+ * labels that no reader gives any more: a partition that has long been another member's would keep its lag.
+ */
+class PageReader extends MetricReader {
+  constructor() {
+    super({
+      aggregationTemporalitySelector: (type) =>
+        type === InstrumentType.OBSERVABLE_GAUGE
+          ? AggregationTemporality.DELTA
+          : AggregationTemporality.CUMULATIVE,
+    });
+  }
+
+  // Nothing is held back or open: the page is made when it is asked for.
+  protected override async onForceFlush(): Promise<void> {}
+  protected override async onShutdown(): Promise<void> {}
 }

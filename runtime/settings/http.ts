@@ -14,6 +14,7 @@ interface Values {
   readonly maxConnections: number;
   readonly maxStreams: number;
   readonly maxStreamDurationMs: number;
+  readonly stopDelayMs: number;
 }
 
 /** How the server listens. Times in milliseconds, sizes in bytes. */
@@ -110,6 +111,14 @@ export const HTTP: Group<Values, HttpConfig> = {
       default: "1h",
       unit: "duration",
       meaning: "How long one stream may last; clients open it again.",
+    },
+    stopDelayMs: {
+      name: "WEIR_STOP_DELAY",
+      form: duration("0s", "5m"),
+      default: "1s",
+      unit: "duration",
+      meaning:
+        "How long a stopping server that is no longer ready still takes connections, for load balancers to notice.",
     },
   },
   join({ tlsCertificate, tlsKey, ...values }, report) {
