@@ -77,24 +77,35 @@ export function createAuthorize(options: AuthOptions): Authorize {
     const token = bearerToken(header);
     const caller = typeof token === "string" ? await authenticate(token) : token;
     if ("reason" in caller) return { ok: false, failure: caller };
-    return includesScope(caller.scopes, scope) ? { ok: true, caller } : { ok: false, failure: scopeMissing(scope) };
+    return includesScope(caller.scopes, scope)
+      ? { ok: true, caller }
+      : { ok: false, failure: scopeMissing(scope) };
   };
 }
 
 function bearerToken(header: string | null | undefined): string | Failure {
   if (header === null || header === undefined || header === "") {
-    return refusal("TOKEN_MISSING", "The request has no token. Send the header `Authorization: Bearer <token>`.");
+    return refusal(
+      "TOKEN_MISSING",
+      "The request has no token. Send the header `Authorization: Bearer <token>`.",
+    );
   }
   if (Buffer.byteLength(header) > MAX_TOKEN_BYTES) {
     return refusal("TOKEN_INVALID", `The token is longer than ${MAX_TOKEN_BYTES} bytes.`);
   }
   const token = /^Bearer +([\w-]+\.[\w-]+\.[\w-]+) *$/i.exec(header)?.[1];
-  return token ?? refusal("TOKEN_INVALID", "The Authorization header must be `Bearer` and a signed JSON Web Token.");
+  return (
+    token ??
+    refusal("TOKEN_INVALID", "The Authorization header must be `Bearer` and a signed JSON Web Token.")
+  );
 }
 
 type Verified = { readonly caller: Caller; readonly expiresAt: number };
 
-function createVerify(options: AuthOptions, now: () => number): (token: string) => Promise<Verified | Failure> {
+function createVerify(
+  options: AuthOptions,
+  now: () => number,
+): (token: string) => Promise<Verified | Failure> {
   const { algorithm, issuer, audience, leewayMs } = options;
   const keys = createTokenKeys(options.key, algorithm, now);
   const checks = {
@@ -108,7 +119,11 @@ function createVerify(options: AuthOptions, now: () => number): (token: string) 
     try {
       const { payload } = await jwtVerify(token, keys, { ...checks, currentDate: new Date(now()) });
       const { sub, exp, scope } = payload as { sub?: unknown; exp?: number; scope?: unknown };
-      if (typeof sub !== "string" || !/^[^\p{Cc}]+$/u.test(sub) || Buffer.byteLength(sub) > MAX_PRINCIPAL_BYTES) {
+      if (
+        typeof sub !== "string" ||
+        !/^[^\p{Cc}]+$/u.test(sub) ||
+        Buffer.byteLength(sub) > MAX_PRINCIPAL_BYTES
+      ) {
         return refusal(
           "TOKEN_INVALID",
           `The token's sub must be a text of 1 to ${MAX_PRINCIPAL_BYTES} bytes without control characters.`,
@@ -131,9 +146,15 @@ function failureOfVerification(error: unknown): Failure {
       retryAfterMs: 5_000,
     };
   }
-  if (error instanceof errors.JWTExpired) return refusal("TOKEN_EXPIRED", "The token has expired. Get a new one.");
+  if (error instanceof errors.JWTExpired)
+    return refusal("TOKEN_EXPIRED", "The token has expired. Get a new one.");
   if (error instanceof errors.JWTClaimValidationFailed) {
-    const problem = error.reason === "missing" ? "is missing" : error.claim === "nbf" ? "is in the future" : "is not what it must be";
+    const problem =
+      error.reason === "missing"
+        ? "is missing"
+        : error.claim === "nbf"
+          ? "is in the future"
+          : "is not what it must be";
     return refusal("TOKEN_INVALID", `The token's claim ${error.claim} ${problem}.`, { claim: error.claim });
   }
   if (error instanceof errors.JOSEAlgNotAllowed) {
@@ -151,7 +172,11 @@ function failureOfVerification(error: unknown): Failure {
   throw error;
 }
 
-function refusal(reason: "TOKEN_MISSING" | "TOKEN_INVALID" | "TOKEN_EXPIRED", message: string, metadata?: Record<string, string>): Failure {
+function refusal(
+  reason: "TOKEN_MISSING" | "TOKEN_INVALID" | "TOKEN_EXPIRED",
+  message: string,
+  metadata?: Record<string, string>,
+): Failure {
   return { code: Code.Unauthenticated, reason, message, ...(metadata && { metadata }) };
 }
 

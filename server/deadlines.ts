@@ -34,7 +34,14 @@ function connectTimeout(text: string): number | undefined {
   return /^\d{1,10}$/.test(text) ? Number(text) : undefined;
 }
 
-const GRPC_UNITS: Readonly<Record<string, number>> = { H: 3_600_000, M: 60_000, S: 1_000, m: 1, u: 1e-3, n: 1e-6 };
+const GRPC_UNITS: Readonly<Record<string, number>> = {
+  H: 3_600_000,
+  M: 60_000,
+  S: 1_000,
+  m: 1,
+  u: 1e-3,
+  n: 1e-6,
+};
 
 function grpcTimeout(text: string): number | undefined {
   const [, digits, unit] = /^(\d{1,8})([HMSmun])$/.exec(text) ?? [];
@@ -58,7 +65,10 @@ export function endOf(signal: AbortSignal): ConnectError {
 
 /** The error of a call whose client has gone away; nobody reads it but the metrics. */
 export function clientGone(cause?: unknown): ConnectError {
-  return toConnectError({ code: Code.Canceled, reason: "CANCELLED", message: "The client ended the call." }, cause);
+  return toConnectError(
+    { code: Code.Canceled, reason: "CANCELLED", message: "The client ended the call." },
+    cause,
+  );
 }
 
 /** The error of a call that did not finish in time. */
@@ -70,31 +80,56 @@ export function deadlineExceeded(): ConnectError {
   });
 }
 
-/** The promise, or a rejection with endOf(signal) where the signal is raised first, whatever the promise does. */
+/** How long a handler that heeds its signal has to say itself how far it came. */
+const GRACE_MS = 50;
+
+/**
+ * The promise, or a rejection with endOf(signal) soon after the signal is raised, whatever the promise does: it is
+ * waited for a moment longer, since it may know more (an event was sent and its acknowledgement not seen).
+ */
 export function abortable<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
-    const onAbort = (): void => reject(endOf(signal));
-    if (signal.aborted) {
-      promise.catch(() => undefined);
-      onAbort();
-      return;
-    }
-    signal.addEventListener("abort", onAbort);
-    promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", onAbort));
+    let timer: NodeJS.Timeout | undefined;
+    const onAbort = (): void => {
+      timer = setTimeout(() => reject(endOf(signal)), GRACE_MS);
+    };
+    const settled = (): void => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", onAbort);
+    };
+    if (signal.aborted) onAbort();
+    else signal.addEventListener("abort", onAbort);
+    promise.then(resolve, reject).finally(settled);
   });
 }
 
-/** The items, or a rejection with endOf(signal) as soon as the signal is raised, whatever the source does. */
-export async function* abortableItems<T>(items: AsyncIterable<T>, signal: AbortSignal): AsyncGenerator<T, void, void> {
+/**
+ * What an error thrown by the work of a signal stands for: once the signal is raised, an error that gives no reason of
+ * its own is but a sign of that.
+ */
+export function causeOf(error: unknown, signal: AbortSignal): unknown {
+  const expected = error instanceof ConnectError && reasonOf(error) !== undefined;
+  return signal.aborted && !expected ? endOf(signal) : error;
+}
+
+/**
+ * The items, or a rejection with endOf(signal) soon after the signal is raised, whatever the source does. The item that
+ * was waited for just then still passes.
+ */
+export async function* abortableItems<T>(
+  items: AsyncIterable<T>,
+  signal: AbortSignal,
+): AsyncGenerator<T, void, void> {
   const source = items[Symbol.asyncIterator]();
   let done = false;
   try {
-    for (;;) {
+    while (!signal.aborted) {
       const next = await abortable(source.next(), signal);
       done = next.done === true;
       if (next.done === true) return;
       yield next.value;
     }
+    throw endOf(signal);
   } finally {
     // Not awaited: a source that hangs would hold the answer.
     if (!done) void Promise.resolve(source.return?.()).catch(() => undefined);

@@ -12,7 +12,10 @@ export type ErrorFunnel = (error: unknown, method: string) => ConnectError;
 
 /** The funnel of a server. `readLimitBytes` is what the RPC library refuses messages over. */
 export function createErrorFunnel(log: Logger, readLimitBytes: number): ErrorFunnel {
-  const tooLarge = { reason: "MESSAGE_TOO_LARGE", metadata: { limit: String(readLimitBytes), unit: "bytes" } } as const;
+  const tooLarge = {
+    reason: "MESSAGE_TOO_LARGE",
+    metadata: { limit: String(readLimitBytes), unit: "bytes" },
+  } as const;
   const unexpected = (error: unknown, method: string): ConnectError => {
     const correlationId = randomUUID();
     log.error("Unexpected error in a request", { correlationId, method, error });

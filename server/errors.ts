@@ -1,11 +1,7 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { codeToHttpStatus, errorToJsonBytes } from "@connectrpc/connect/protocol-connect";
 import { type Fault, type Reason, REASONS } from "#core/reason.ts";
-import {
-  BadRequestSchema,
-  ErrorInfoSchema,
-  RetryInfoSchema,
-} from "#gen/google/rpc/error_details_pb.ts";
+import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "#gen/google/rpc/error_details_pb.ts";
 import { type HttpAnswer } from "./http-answer.ts";
 
 type OutgoingDetail = NonNullable<ConstructorParameters<typeof ConnectError>[3]>[number];
@@ -41,9 +37,7 @@ export function failureOf(
   path: (field: string) => string = (field) => field,
 ): Failure {
   const placed = faults.map((fault) => ({ ...fault, field: path(fault.field) }));
-  const gravest = placed.reduce((a, b) =>
-    REASONS.indexOf(b.reason) < REASONS.indexOf(a.reason) ? b : a,
-  );
+  const gravest = placed.reduce((a, b) => (REASONS.indexOf(b.reason) < REASONS.indexOf(a.reason) ? b : a));
   const told = placed
     .slice(0, 3)
     .map(({ field, description }) => (field === "" ? description : `${field}: ${description}`));
@@ -59,13 +53,7 @@ export function failureOf(
 
 /** The failure as what an RPC handler throws, and an HTTP route too. */
 export function toConnectError(failure: Failure, cause?: unknown): ConnectError {
-  return new ConnectError(
-    failure.message,
-    failure.code,
-    headersOf(failure),
-    detailsOf(failure),
-    cause,
-  );
+  return new ConnectError(failure.message, failure.code, headersOf(failure), detailsOf(failure), cause);
 }
 
 /** The failure as the answer of an HTTP route: the status, and the body as Connect writes an error. */
@@ -155,9 +143,7 @@ function challengeOf({ code, reason, metadata }: Failure): string | undefined {
   if (reason === "SCOPE_MISSING")
     return `Bearer realm="weir", error="insufficient_scope", scope="${metadata?.["scope"] ?? ""}"`;
   if (code !== Code.Unauthenticated) return undefined;
-  return reason === "TOKEN_MISSING"
-    ? 'Bearer realm="weir"'
-    : 'Bearer realm="weir", error="invalid_token"';
+  return reason === "TOKEN_MISSING" ? 'Bearer realm="weir"' : 'Bearer realm="weir", error="invalid_token"';
 }
 
 /** Connect's status for the code, but for what has a status of its own in HTTP. */

@@ -15,12 +15,20 @@ export function jsonAnswer(status: number, value: unknown): HttpAnswer {
 }
 
 /** An answer of text. */
-export function textAnswer(status: number, text: string, contentType = "text/plain; charset=utf-8"): HttpAnswer {
+export function textAnswer(
+  status: number,
+  text: string,
+  contentType = "text/plain; charset=utf-8",
+): HttpAnswer {
   return { status, headers: { "content-type": contentType }, body: new TextEncoder().encode(text) };
 }
 
 /** Writes the answer, also where the request's body was not read; nothing where the client has gone. */
-export async function writeAnswer(answer: HttpAnswer, request: ServerRequest, response: ServerResponse): Promise<void> {
+export async function writeAnswer(
+  answer: HttpAnswer,
+  request: ServerRequest,
+  response: ServerResponse,
+): Promise<void> {
   await discardBody(request, response);
   if (response.destroyed || response.headersSent) return;
   stopSending(request, response);

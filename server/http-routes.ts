@@ -1,7 +1,7 @@
 import { codeToString } from "@connectrpc/connect/protocol-connect";
 import { type Telemetry } from "#runtime/telemetry.ts";
 import { type Authorize } from "./auth.ts";
-import { abortable, deadlineExceeded } from "./deadlines.ts";
+import { abortable, causeOf, deadlineExceeded } from "./deadlines.ts";
 import { type ErrorFunnel } from "./error-funnel.ts";
 import { httpAnswerOf, methodNotAllowed, reasonOf, toConnectError } from "./errors.ts";
 import { type HttpAnswer, writeAnswer } from "./http-answer.ts";
@@ -67,11 +67,23 @@ export function createHttpRoutes(options: HttpRoutesOptions): HttpRoutes {
     const route = routes.find((each) => each.method === method);
     const needed = route && access.get(route);
     void answer(options, path, request, response, async () => {
-      if (route === undefined || needed === undefined) throw methodNotAllowed(request.method ?? "", routes.map((each) => each.method));
+      if (route === undefined || needed === undefined)
+        throw methodNotAllowed(
+          request.method ?? "",
+          routes.map((each) => each.method),
+        );
       return await withDeadline(options, response, async (signal) => {
-        const principal = needed === "open" ? "" : await principalOf(options.authorize, request, needed, signal);
-        const body = route.maxBodyBytes === undefined ? NO_BODY : await readBody(request, route.maxBodyBytes, signal);
-        return await route.handle({ headers: headersOf(request), query: new URLSearchParams(query), body, principal, signal });
+        const principal =
+          needed === "open" ? "" : await principalOf(options.authorize, request, needed, signal);
+        const body =
+          route.maxBodyBytes === undefined ? NO_BODY : await readBody(request, route.maxBodyBytes, signal);
+        return await route.handle({
+          headers: headersOf(request),
+          query: new URLSearchParams(query),
+          body,
+          principal,
+          signal,
+        });
       });
     });
     return true;
@@ -117,6 +129,8 @@ async function withDeadline(
   if (shutdown.aborted) onShutdown();
   try {
     return await abortable(work(end.signal), end.signal);
+  } catch (error) {
+    throw causeOf(error, end.signal);
   } finally {
     clearTimeout(timer);
     response.off("close", onClose);
@@ -141,6 +155,10 @@ async function answer(
       return { value: httpAnswerOf(error), code: codeToString(error.code) };
     },
   );
-  telemetry.record("weir.request.duration", { method: path, code: settled.code }, (performance.now() - startedAt) / 1000);
+  telemetry.record(
+    "weir.request.duration",
+    { method: path, code: settled.code },
+    (performance.now() - startedAt) / 1000,
+  );
   await writeAnswer(settled.value, request, response);
 }

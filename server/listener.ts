@@ -34,8 +34,8 @@ export interface ListenerOptions {
 /** A port that is served. */
 export interface Listener {
   readonly port: number;
-  /** Connections that are open. */
-  readonly connections: number;
+  /** Connections that are open, by protocol. */
+  readonly connections: Readonly<Record<"http/1.1" | "h2", number>>;
   /**
    * Takes no more connections, tells clients that the open ones end (GOAWAY, `Connection: close`), and lets requests in
    * flight finish for `deadlineMs`; then destroys what is left. Resolves when every connection is gone.
@@ -89,7 +89,10 @@ export async function listen(options: ListenerOptions, handler: RequestHandler):
     sniff();
   };
 
-  const front = options.tls === undefined ? net.createServer(SOCKET_OPTIONS, decide) : createTls(options, options.tls, decide);
+  const front =
+    options.tls === undefined
+      ? net.createServer(SOCKET_OPTIONS, decide)
+      : createTls(options, options.tls, decide);
   front.maxConnections = options.maxConnections;
   front.on("drop", () => options.log.debug("A connection was refused: WEIR_MAX_CONNECTIONS are open"));
   front.on("connection", (socket: net.Socket) => {
@@ -103,7 +106,7 @@ export async function listen(options: ListenerOptions, handler: RequestHandler):
   return {
     port: (front.address() as net.AddressInfo).port,
     get connections() {
-      return sockets.size;
+      return { "http/1.1": sockets.size - undecided.size - h2.connections, h2: h2.connections };
     },
     async close(deadlineMs) {
       const closed = new Promise<void>((resolve) => front.close(() => resolve()));
@@ -111,7 +114,8 @@ export async function listen(options: ListenerOptions, handler: RequestHandler):
       h1.drain();
       h2.drain();
       const timer = setTimeout(() => {
-        if (sockets.size > 0) options.log.warn("Connections were cut at the end of the drain", { connections: sockets.size });
+        if (sockets.size > 0)
+          options.log.warn("Connections were cut at the end of the drain", { connections: sockets.size });
         for (const socket of sockets) socket.destroy();
       }, deadlineMs);
       await closed;
@@ -147,7 +151,9 @@ function createTls(
 
 async function bind(front: net.Server, { host, port }: ListenerOptions): Promise<void> {
   await new Promise<void>((resolve, reject) => {
-    front.once("error", (cause: NodeJS.ErrnoException) => reject(new Error(bindFault(cause, host, port), { cause })));
+    front.once("error", (cause: NodeJS.ErrnoException) =>
+      reject(new Error(bindFault(cause, host, port), { cause })),
+    );
     front.listen(port, host, resolve);
   });
   front.removeAllListeners("error");
@@ -155,9 +161,12 @@ async function bind(front: net.Server, { host, port }: ListenerOptions): Promise
 
 function bindFault(error: NodeJS.ErrnoException, host: string, port: number): string {
   const place = `${host}:${String(port)}`;
-  if (error.code === "EADDRINUSE") return `Cannot listen on ${place}: another process does (WEIR_PORT chooses another port)`;
-  if (error.code === "EADDRNOTAVAIL") return `Cannot listen on ${place}: this machine has no such address (WEIR_HOST)`;
-  if (error.code === "EACCES") return `Cannot listen on ${place}: this user may not (WEIR_PORT above 1023 needs no rights)`;
+  if (error.code === "EADDRINUSE")
+    return `Cannot listen on ${place}: another process does (WEIR_PORT chooses another port)`;
+  if (error.code === "EADDRNOTAVAIL")
+    return `Cannot listen on ${place}: this machine has no such address (WEIR_HOST)`;
+  if (error.code === "EACCES")
+    return `Cannot listen on ${place}: this user may not (WEIR_PORT above 1023 needs no rights)`;
   return `Cannot listen on ${place}: ${error.message}`;
 }
 
@@ -196,7 +205,10 @@ function createHttp1(options: ListenerOptions, handler: RequestHandler): Fed<htt
   };
 }
 
-function createHttp2(options: ListenerOptions, handler: RequestHandler): Fed<http2.Http2Server> {
+function createHttp2(
+  options: ListenerOptions,
+  handler: RequestHandler,
+): Fed<http2.Http2Server> & { readonly connections: number } {
   const sessions = new Set<http2.ServerHttp2Session>();
   const server = http2.createServer({
     settings: { maxConcurrentStreams: MAX_CONCURRENT_STREAMS },
@@ -212,6 +224,9 @@ function createHttp2(options: ListenerOptions, handler: RequestHandler): Fed<htt
   });
   return {
     server,
+    get connections() {
+      return sessions.size;
+    },
     drain() {
       for (const session of sessions) session.close();
     },

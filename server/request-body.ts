@@ -3,7 +3,7 @@ import * as http2 from "node:http2";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Code } from "@connectrpc/connect";
 import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
-import { abortableItems, clientGone } from "./deadlines.ts";
+import { abortableItems, causeOf, clientGone } from "./deadlines.ts";
 import { toConnectError } from "./errors.ts";
 import { type ServerRequest, type ServerResponse } from "./listener.ts";
 
@@ -11,12 +11,16 @@ import { type ServerRequest, type ServerResponse } from "./listener.ts";
  * A body's bytes as they come, until the signal is raised: a client that stops sending holds no call beyond its
  * deadline. A connection that fails ends it as CANCELLED.
  */
-export async function* bodyChunks(body: AsyncIterable<Uint8Array>, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+export async function* bodyChunks(
+  body: AsyncIterable<Uint8Array>,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array> {
   const chunks = abortableItems(body, signal);
   try {
     yield* chunks;
   } catch (error) {
-    throw signal.aborted ? error : clientGone(error);
+    const cause = causeOf(error, signal);
+    throw cause === error && !signal.aborted ? clientGone(error) : cause;
   }
 }
 
@@ -26,7 +30,11 @@ export async function* bodyChunks(body: AsyncIterable<Uint8Array>, signal: Abort
  * @throws ConnectError: MESSAGE_TOO_LARGE beyond `maxBytes`, compressed or not; UNSUPPORTED_MEDIA_TYPE for another
  * coding; the signal's.
  */
-export async function readBody(request: ServerRequest, maxBytes: number, signal: AbortSignal): Promise<Uint8Array> {
+export async function readBody(
+  request: ServerRequest,
+  maxBytes: number,
+  signal: AbortSignal,
+): Promise<Uint8Array> {
   const compression = compressionOf(request.headers["content-encoding"]);
   const announced = Number(request.headers["content-length"] ?? 0);
   if (announced > maxBytes) throw tooLarge(maxBytes, announced);
@@ -57,7 +65,11 @@ function tooLarge(limit: number, actual?: number): Error {
     code: Code.ResourceExhausted,
     reason: "MESSAGE_TOO_LARGE",
     message: `The request's body is larger than the ${String(limit)} bytes that are read.`,
-    metadata: { limit: String(limit), unit: "bytes", ...(actual !== undefined && { actual: String(actual) }) },
+    metadata: {
+      limit: String(limit),
+      unit: "bytes",
+      ...(actual !== undefined && { actual: String(actual) }),
+    },
   });
 }
 

@@ -19,7 +19,14 @@ import {
 } from "@connectrpc/connect-node";
 import { type Telemetry } from "#runtime/telemetry.ts";
 import { type Authorize, principalKey } from "./auth.ts";
-import { abortable, abortableItems, boundDeadline, clientGone, type DeadlineLimits, endOf } from "./deadlines.ts";
+import {
+  abortable,
+  abortableItems,
+  boundDeadline,
+  causeOf,
+  clientGone,
+  type DeadlineLimits,
+} from "./deadlines.ts";
 import { type ErrorFunnel } from "./error-funnel.ts";
 import { httpAnswerOf, methodNotAllowed, reasonOf, toConnectError } from "./errors.ts";
 import { writeAnswer } from "./http-answer.ts";
@@ -39,8 +46,8 @@ export interface RpcOptions {
   readonly deadlines: DeadlineLimits;
   /** How many streams may be open at once. */
   readonly maxStreams: number;
-  /** Raised when the server begins to stop: streams end, since they would not by themselves. */
-  readonly stopping: AbortSignal;
+  /** Raised, with an error of toConnectError's, when the server begins to stop: streams would not end by themselves. */
+  readonly streamsEnd: AbortSignal;
   /** Raised, with an error of toConnectError's, when everything in flight must end. */
   readonly shutdown: AbortSignal;
 }
@@ -148,7 +155,12 @@ function outcomeOf(call: Call, signal: AbortSignal): ConnectError | undefined {
   return signal.reason instanceof ConnectError ? signal.reason : undefined;
 }
 
-function measure({ telemetry, funnel }: RpcOptions, method: DescMethod, startedAt: number, outcome: unknown): void {
+function measure(
+  { telemetry, funnel }: RpcOptions,
+  method: DescMethod,
+  startedAt: number,
+  outcome: unknown,
+): void {
   const name = nameOf(method);
   const error = outcome === undefined ? undefined : funnel(outcome, name);
   const reason = error && reasonOf(error);
@@ -158,10 +170,11 @@ function measure({ telemetry, funnel }: RpcOptions, method: DescMethod, startedA
 }
 
 /** Holds the deadline whatever the handler does, ends streams when the server stops, and sends errors through the funnel. */
-function guard({ funnel, stopping }: RpcOptions): Interceptor {
+function guard({ funnel, streamsEnd }: RpcOptions): Interceptor {
   return (next) => async (request) => {
-    const signal = request.method.methodKind === "unary" ? request.signal : AbortSignal.any([request.signal, stopping]);
-    const toError = (error: unknown): ConnectError => funnel(signal.aborted ? endOf(signal) : error, nameOf(request.method));
+    const signal =
+      request.method.methodKind === "unary" ? request.signal : AbortSignal.any([request.signal, streamsEnd]);
+    const toError = (error: unknown): ConnectError => funnel(causeOf(error, signal), nameOf(request.method));
     async function* messages<T>(source: AsyncIterable<T>): AsyncGenerator<T> {
       try {
         yield* abortableItems(source, signal);
@@ -196,7 +209,8 @@ async function serve(
     if (universal === undefined) return await refuse(addressInvalid());
     boundDeadline(universal.header, method.methodKind !== "unary", options.deadlines);
     const answer = await handler(universal);
-    if (answer.body === undefined) return await refuse(unservable(handler, request, answer.status), answer.status);
+    if (answer.body === undefined)
+      return await refuse(unservable(handler, request, answer.status), answer.status);
     await discardBody(request, response);
     await universalResponseToNodeResponse(answer, response);
   } catch (error) {
@@ -247,9 +261,17 @@ function unservable(handler: UniversalHandler, request: ServerRequest, status: n
       return toConnectError({ code: Code.InvalidArgument, reason: "UNSUPPORTED_MEDIA_TYPE", message });
     }
     case 505:
-      return toConnectError({ code, reason: "UNIMPLEMENTED", message: "This method streams both ways, so it needs HTTP/2." });
+      return toConnectError({
+        code,
+        reason: "UNIMPLEMENTED",
+        message: "This method streams both ways, so it needs HTTP/2.",
+      });
     default:
-      return toConnectError({ code, reason: "UNIMPLEMENTED", message: `The call cannot be served (status ${String(status)}).` });
+      return toConnectError({
+        code,
+        reason: "UNIMPLEMENTED",
+        message: `The call cannot be served (status ${String(status)}).`,
+      });
   }
 }
 

@@ -23,7 +23,9 @@ export class AccessError extends Error {
   override readonly name = "AccessError";
 
   constructor(problems: readonly string[]) {
-    super(`The server does not start, since access to it is not settled:\n${problems.map((line) => `  ${line}`).join("\n")}`);
+    super(
+      `The server does not start, since access to it is not settled:\n${problems.map((line) => `  ${line}`).join("\n")}`,
+    );
   }
 }
 
@@ -35,7 +37,8 @@ export class AccessError extends Error {
 export function methodAccess(methods: Iterable<DescMethod>): ReadonlyMap<DescMethod, Access> {
   const listed = [...methods].map((method) => {
     const scope = hasOption(method, scopeOption) ? getOption(method, scopeOption) : undefined;
-    const fault = (problem: string): string => `${method.parent.typeName}.${method.name} ${problem} (${method.parent.file.name}.proto)`;
+    const fault = (problem: string): string =>
+      `${method.parent.typeName}.${method.name} ${problem} (${method.parent.file.name}.proto)`;
     return { subject: method, scope, open: OPEN_SERVICES.has(method.parent.typeName), fault };
   });
   return settle(listed, "option (weir.v1.scope)");
@@ -81,9 +84,13 @@ function settle<T>(listed: readonly Listed<T>[], where: string): ReadonlyMap<T, 
     const known = SCOPES.find((each) => each === scope);
     if (open && scope === undefined) access.set(subject, "open");
     else if (known !== undefined && !open) access.set(subject, known);
-    else if (open) problems.push(fault(`is open by name and must not have a scope, and has "${String(scope)}"`));
+    else if (open)
+      problems.push(fault(`is open by name and must not have a scope, and has "${String(scope)}"`));
     else if (scope === undefined) problems.push(fault(`has no scope: give it a ${where}`));
-    else problems.push(fault(`has the scope "${scope}", which does not exist: the scopes are ${SCOPES.join(", ")}`));
+    else
+      problems.push(
+        fault(`has the scope "${scope}", which does not exist: the scopes are ${SCOPES.join(", ")}`),
+      );
   }
   if (problems.length > 0) throw new AccessError(problems);
   return access;

@@ -20,14 +20,22 @@ const MAX_KEY_SET_BYTES = 256 * 1024;
 
 const MIN_SECRET_BYTES = 32;
 const MIN_RSA_BITS = 2048;
-const EC_CURVES: Readonly<Record<string, string>> = { ES256: "prime256v1", ES384: "secp384r1", ES512: "secp521r1" };
+const EC_CURVES: Readonly<Record<string, string>> = {
+  ES256: "prime256v1",
+  ES384: "secp384r1",
+  ES512: "secp521r1",
+};
 
 /**
  * Gives the key for a token.
  *
  * @throws Error, with a line for the operator, where the source cannot be used with the algorithm: the boot stops.
  */
-export function createTokenKeys(source: JwtKeySource, algorithm: string, now: () => number = Date.now): JWTVerifyGetKey {
+export function createTokenKeys(
+  source: JwtKeySource,
+  algorithm: string,
+  now: () => number = Date.now,
+): JWTVerifyGetKey {
   switch (source.kind) {
     case "secret": {
       const key = secretKey(source.secret, algorithm);
@@ -38,13 +46,15 @@ export function createTokenKeys(source: JwtKeySource, algorithm: string, now: ()
       return () => key;
     }
     case "jwks":
-      if (algorithm.startsWith("HS")) throw new Error(`A key set cannot verify ${algorithm}: its keys are public`);
+      if (algorithm.startsWith("HS"))
+        throw new Error(`A key set cannot verify ${algorithm}: its keys are public`);
       return createKeySet(source.url, now);
   }
 }
 
 function secretKey(secret: string, algorithm: string): Uint8Array {
-  if (!algorithm.startsWith("HS")) throw new Error(`A shared secret cannot verify ${algorithm}: give a public key`);
+  if (!algorithm.startsWith("HS"))
+    throw new Error(`A shared secret cannot verify ${algorithm}: give a public key`);
   const key = new TextEncoder().encode(secret);
   if (key.byteLength < MIN_SECRET_BYTES) {
     throw new Error(`The token secret must be at least ${MIN_SECRET_BYTES} bytes and has ${key.byteLength}`);
@@ -54,7 +64,8 @@ function secretKey(secret: string, algorithm: string): Uint8Array {
 
 function publicKey(pem: string, algorithm: string): KeyObject {
   // createPublicKey would derive a public key from a private one, which has no business on this machine.
-  if (pem.includes("PRIVATE KEY")) throw new Error("The token key is a private key: give the public key alone");
+  if (pem.includes("PRIVATE KEY"))
+    throw new Error("The token key is a private key: give the public key alone");
   let key: KeyObject;
   try {
     key = createPublicKey(pem);
@@ -62,7 +73,8 @@ function publicKey(pem: string, algorithm: string): KeyObject {
     throw new Error("The token key is not a public key or certificate in PEM", { cause });
   }
   const fits = wantedKey(algorithm);
-  if (!fits.is(key)) throw new Error(`The token key does not go with ${algorithm}, which needs ${fits.wanted}`);
+  if (!fits.is(key))
+    throw new Error(`The token key does not go with ${algorithm}, which needs ${fits.wanted}`);
   return key;
 }
 
@@ -77,10 +89,12 @@ function wantedKey(algorithm: string): { wanted: string; is: (key: KeyObject) =>
   if (algorithm.startsWith("RS")) {
     return {
       wanted: `an RSA key of at least ${MIN_RSA_BITS} bits`,
-      is: (key) => key.asymmetricKeyType === "rsa" && (key.asymmetricKeyDetails?.modulusLength ?? 0) >= MIN_RSA_BITS,
+      is: (key) =>
+        key.asymmetricKeyType === "rsa" && (key.asymmetricKeyDetails?.modulusLength ?? 0) >= MIN_RSA_BITS,
     };
   }
-  if (algorithm === "EdDSA") return { wanted: "an Ed25519 key", is: (key) => key.asymmetricKeyType === "ed25519" };
+  if (algorithm === "EdDSA")
+    return { wanted: "an Ed25519 key", is: (key) => key.asymmetricKeyType === "ed25519" };
   return { wanted: "a shared secret", is: () => false };
 }
 

@@ -1,0 +1,181 @@
+import { type ConnectRouter } from "@connectrpc/connect";
+import { Health } from "#gen/health/v1/health_pb.ts";
+import { IngestService } from "#gen/weir/v1/ingest_pb.ts";
+import { SearchService } from "#gen/weir/v1/search_pb.ts";
+import { createAdmin } from "#kafka/admin.ts";
+import { createProducer } from "#kafka/producer.ts";
+import { ensureTopics, topicTable } from "#kafka/topics.ts";
+import { countConnections, createDatabase, probe } from "#postgres/pool.ts";
+import { type ProcessContext, runProcess } from "#runtime/process.ts";
+import { type Service } from "#runtime/service.ts";
+import { createAdmission } from "./admit.ts";
+import { createAuthorize } from "./auth.ts";
+import { createCors } from "./cors.ts";
+import { createDispatch } from "./dispatch.ts";
+import { createErrorFunnel } from "./error-funnel.ts";
+import { createHealthService } from "./health.ts";
+import { createEventRoutes } from "./http-events.ts";
+import { createHttpRoutes, type HttpRoute } from "./http-routes.ts";
+import { createIngestService } from "./ingest.ts";
+import { createReadiness } from "./ready.ts";
+import { addReflection } from "./reflection.ts";
+import { createRpc } from "./rpc.ts";
+import { createSearchService } from "./search.ts";
+import { createServing, shuttingDown } from "./serving.ts";
+import { healthzRoute, metricsRoute, readyzRoute } from "./status-routes.ts";
+import { createTopicSetup } from "./topic-setup.ts";
+import { createTurns } from "./turns.ts";
+
+const NEEDS = [
+  "process",
+  "http",
+  "jwt",
+  "limits",
+  "database",
+  "search",
+  "kafka",
+  "topics",
+  "producer",
+] as const;
+
+/**
+ * The composition root of the server. Neither Kafka nor PostgreSQL need be there: the server starts, says what is
+ * missing, and recovers by itself.
+ */
+async function start(context: ProcessContext<(typeof NEEDS)[number]>): Promise<readonly Service[]> {
+  const { config, log, telemetry, resources, stopping } = context;
+  const { http, kafka, search } = config;
+  const { host, drainTimeoutMs } = config.process;
+
+  // The boot stops here where the token's key cannot be used.
+  const authorize = createAuthorize(config.jwt);
+
+  const [events] = topicTable(config.topics);
+  const admin = resources.use(createAdmin({ connection: kafka, log }));
+  const topics = createTopicSetup(() => ensureTopics(admin, config.topics), log.scope("topics"));
+  const producer = resources.use(
+    createProducer({ ...config.producer, connection: kafka, topics: [events], log, telemetry }),
+  );
+
+  const database = resources.use(
+    createDatabase({
+      url: search.databaseUrl ?? config.database.url,
+      poolSize: search.poolSize,
+      statementTimeoutMs: search.statementTimeoutMs,
+      connectTimeoutMs: config.database.connectTimeoutMs,
+      applicationName: "weir server",
+      readOnly: true,
+      logger: log.scope("postgres"),
+    }),
+  );
+
+  const readiness = createReadiness({
+    dependencies: {
+      kafka: () => topics.fault ?? producer.fault ?? admin.probe([events.name]),
+      postgresql: () => probe(database),
+    },
+    services: { [IngestService.typeName]: ["kafka"], [SearchService.typeName]: ["postgresql"] },
+    notes: { kafka: () => topics.note },
+    stopping,
+    log: log.scope("readiness"),
+  });
+
+  const admission = createAdmission({
+    producer,
+    limits: config.limits,
+    topic: events.name,
+    partitions: events.partitions,
+    telemetry,
+  });
+  const turns = createTurns({
+    concurrency: search.concurrency,
+    queue: search.queue,
+    waitMs: search.queueWaitMs,
+  });
+
+  const funnel = createErrorFunnel(log.scope("request"), http.readLimitBytes);
+  const shutdown = new AbortController();
+  const streamsEnd = new AbortController();
+  stopping.addEventListener("abort", () => streamsEnd.abort(shuttingDown()), { once: true });
+  const shared = { authorize, funnel, telemetry, shutdown: shutdown.signal };
+
+  const rpc = createRpc({
+    ...shared,
+    routes(router: ConnectRouter) {
+      router.service(IngestService, createIngestService(admission));
+      router.service(SearchService, createSearchService({ database, turns, telemetry }));
+      router.service(Health, createHealthService(readiness));
+      addReflection(router);
+    },
+    readLimitBytes: http.readLimitBytes,
+    deadlines: {
+      defaultMs: http.requestTimeoutMs,
+      maxMs: http.requestTimeoutMaxMs,
+      maxStreamMs: http.maxStreamDurationMs,
+    },
+    maxStreams: http.maxStreams,
+    streamsEnd: streamsEnd.signal,
+  });
+
+  const statusRoutes = [healthzRoute, readyzRoute(readiness)];
+  const metrics = metricsRoute(telemetry);
+  const routesOf = (routes: readonly HttpRoute[]) =>
+    createHttpRoutes({ ...shared, routes, timeoutMs: http.requestTimeoutMs });
+  const ownRoutes = [...createEventRoutes(admission, http.readLimitBytes), ...statusRoutes];
+  const listener = {
+    host,
+    maxConnections: http.maxConnections,
+    headerTimeoutMs: http.headerTimeoutMs,
+    requestTimeoutMs: http.requestTimeoutMaxMs,
+    log: log.scope("listener"),
+  };
+  const serving = { stopDelayMs: http.stopDelayMs, drainTimeoutMs, shutdown, log: log.scope("listener") };
+
+  const main = createServing({
+    ...serving,
+    name: "port",
+    listener: { ...listener, port: http.port, tls: http.tls },
+    handler: createDispatch(
+      createCors(http.corsOrigins),
+      routesOf(http.metricsPort === undefined ? [...ownRoutes, metrics] : ownRoutes),
+      rpc,
+    ),
+  });
+  const services: Service[] = [topics, readiness];
+  if (http.metricsPort !== undefined) {
+    services.push(
+      createServing({
+        ...serving,
+        name: "metrics port",
+        listener: { ...listener, port: http.metricsPort, tls: undefined },
+        handler: createDispatch(createCors([]), routesOf([...statusRoutes, metrics])),
+        stopDelayMs: 0,
+      }),
+    );
+  }
+  services.push(main);
+
+  resources.use(
+    telemetry.observe("weir.connections.active", function* () {
+      const { connections } = main.listener ?? {};
+      if (connections === undefined) return;
+      yield [{ protocol: "http/1.1" }, connections["http/1.1"]] as const;
+      yield [{ protocol: "h2" }, connections.h2] as const;
+    }),
+  );
+  resources.use(telemetry.observe("weir.streams.active", () => [[{}, rpc.streams]]));
+  resources.use(telemetry.observe("weir.search.waiting", () => [[{}, turns.waiting]]));
+  resources.use(
+    telemetry.observe("weir.database.connections", () => {
+      const { idle, used, waiting } = countConnections(database);
+      return [
+        [{ pool: "read", state: "idle" }, idle],
+        [{ pool: "read", state: "used" }, used],
+        [{ pool: "read", state: "waiting" }, waiting],
+      ];
+    }),
+  );
+  return services;
+}
+
+await runProcess({ name: "server", needs: NEEDS, start });

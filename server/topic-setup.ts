@@ -1,0 +1,64 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { type FoundTopic, TopicMismatchError } from "#kafka/topics.ts";
+import { type Logger } from "#runtime/log.ts";
+import { type Service } from "#runtime/service.ts";
+
+/** Sees to it that the topics are there, however late the brokers come. */
+export interface TopicSetup extends Service {
+  /** Why the topics are not known to be there; undefined once they are. */
+  readonly fault: string | undefined;
+  /** What an operator should know: that the log has one copy. */
+  readonly note: string | undefined;
+}
+
+const RETRY_MS = 1_000;
+
+/**
+ * Makes the topics while the process serves already, again every second until the brokers answer. It is ready at once:
+ * a server whose brokers are away starts, and says that it is not ready. A mismatch ends the process.
+ */
+export function createTopicSetup(ensure: () => Promise<readonly FoundTopic[]>, log: Logger): TopicSetup {
+  let fault: string | undefined = "the topics were not looked at yet";
+  let note: string | undefined;
+
+  const setUp = async (): Promise<void> => {
+    const topics = await ensure();
+    for (const { name, partitions, replication, created, repaired } of topics) {
+      if (created) log.info("Topic made", { topic: name, partitions, replication });
+      if (repaired.length > 0)
+        log.warn("Settings of a topic were put right", { topic: name, settings: repaired });
+    }
+    const single = topics.filter(({ replication }) => replication === 1).map(({ name }) => name);
+    note =
+      single.length === 0
+        ? undefined
+        : `one copy: ${single.join(", ")} are on one broker each, and a lost disk is a lost log`;
+    fault = undefined;
+  };
+
+  return {
+    name: "topics",
+    ready: Promise.resolve(),
+    async run(signal) {
+      while (fault !== undefined && !signal.aborted) {
+        try {
+          await setUp();
+        } catch (error) {
+          if (error instanceof TopicMismatchError) throw error;
+          const message = error instanceof Error ? error.message : String(error);
+          if (message !== fault) log.warn("The topics cannot be looked at yet", { error });
+          fault = message;
+          await sleep(RETRY_MS, undefined, { signal }).catch(() => undefined);
+        }
+      }
+      if (!signal.aborted)
+        await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
+    },
+    get fault() {
+      return fault;
+    },
+    get note() {
+      return note;
+    },
+  };
+}
