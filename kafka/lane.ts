@@ -64,7 +64,7 @@ interface Sending {
 }
 
 /** How long a topic may be missing before its records are refused. */
-const TOPIC_MISSING_MS = 4_000;
+const TOPIC_MISSING_MS = 3_000;
 /** A failure that is over sooner is not worth refusing records for. */
 const BLIP_MS = 1_000;
 
@@ -289,9 +289,11 @@ export function createLane(options: LaneOptions): Lane {
       wake.resolve();
       await running;
       giveUpSession();
-      putBack([...(unsettled?.values() ?? [])].flat());
-      for (const publication of waiting) giveUp(publication, "CLOSED", "the producer was closed");
-      putBack([]);
+      for (const publication of [...(unsettled?.values() ?? []), ...waiting].flat()) {
+        giveUp(publication, "CLOSED", "the producer was closed");
+        options.left(publication);
+      }
+      waiting.clear();
     },
   };
 }

@@ -1,4 +1,4 @@
-import { type Admin, KafkaError } from "./ports.ts";
+import { type Admin } from "./ports.ts";
 
 /** What is configurable of the topics. Durations are milliseconds. */
 export interface TopicSettings {
@@ -37,6 +37,11 @@ export interface FoundTopic extends Topic {
 
 /** A topic differs from the configuration in what cannot be repaired: the process must not start. */
 export class TopicMismatchError extends KafkaError {}
+
+/** A topic that exists does not fit the configuration, and only a person can decide which of them is to change. */
+export class TopicMismatchError extends Error {
+  override readonly name = "TopicMismatchError";
+}
 
 /** Every topic there is (design § 3). */
 export function topicTable(settings: TopicSettings): readonly [events: Topic, deadLetters: Topic] {

@@ -47,7 +47,9 @@ export interface Broker extends AsyncDisposable {
   readonly log: KeptLog;
   readonly telemetry: Telemetry;
   /** A new topic, and its name. */
-  topic(partitions: number, config?: Readonly<Record<string, string>>): Promise<string>;
+  topic(partitions: number, config?: Readonly<Record<string, string>>, name?: string): Promise<string>;
+  /** Deletes topics that the code under test has made, at the end. */
+  owning(...topics: readonly string[]): AsyncDisposable;
   /** A name that no other test has. */
   name(what: string): string;
   /** Deletes a topic now. */
@@ -73,12 +75,14 @@ export async function openBroker(): Promise<Broker> {
     log,
     telemetry,
     name,
-    async topic(partitions, config = {}) {
-      const topic = name("topic");
+    async topic(partitions, config = {}, topic = name("topic")) {
       await admin.createTopic({ name: topic, partitions, replication: 1, config });
       made.add(topic);
       return topic;
     },
+    owning: (...topics) => ({
+      [Symbol.asyncDispose]: () => kafkaAdmin.deleteTopics({ topics: [...topics] }),
+    }),
     async deleteTopic(topic) {
       await kafkaAdmin.deleteTopics({ topics: [topic] });
       made.delete(topic);

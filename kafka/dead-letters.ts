@@ -1,0 +1,71 @@
+import { type DeadLetterReason, encodeDeadLetter } from "#core/dead-letter.ts";
+import { partitionFor } from "#core/partition.ts";
+import { timestampFrom } from "#core/timestamp.ts";
+import { decodeUtf8 } from "#core/utf8.ts";
+
+import { KafkaError, type Producer, type ReceivedRecord } from "./ports.ts";
+import { type Topic } from "./topics.ts";
+
+/** How often a record has been replayed out of the dead-letter topic, a decimal number in a header of the record. */
+const REPLAY_ATTEMPT = "weir-replay-attempt";
+
+/** What writing dead letters needs. */
+export interface DeadLetterOptions {
+  readonly producer: Producer;
+  /** The dead-letter topic. */
+  readonly topic: Pick<Topic, "name" | "partitions">;
+  /** The consumer group that fails on records. */
+  readonly group: string;
+}
+
+/**
+ * Sets a record aside: resolves once its dead letter is durable in the dead-letter topic, rejects with a KafkaError where
+ * that is not certain (it may then be there twice, under the same key). `detail` says what was wrong, for a person.
+ */
+export type SetAside = (
+  record: ReceivedRecord,
+  reason: DeadLetterReason,
+  detail: string,
+  signal?: AbortSignal,
+) => Promise<void>;
+
+/** Writes the dead letters of a consumer group (design § 9). */
+export function createDeadLetters({ producer, topic, group }: DeadLetterOptions): SetAside {
+  return async (record, reason, detail, signal) => {
+    const { topic: from, partition, offset, timestamp, key, headers, value } = record;
+    const now = Date.now();
+    const letter = encodeDeadLetter({
+      reason,
+      detail,
+      group,
+      position: { topic: from, partition, offset },
+      timestamp,
+      attempt: replaysOf(record) + 1,
+      key,
+      headers,
+      value,
+      time: timestampFrom(Math.floor(now / 1_000), (now % 1_000) * 1_000_000),
+    });
+    const result = await producer.publish(
+      {
+        topic: topic.name,
+        partition: partitionFor(letter.id, topic.partitions),
+        key: letter.key,
+        value: letter.value,
+        headers: letter.headers,
+        timestamp: now,
+      },
+      signal,
+    );
+    if (result.outcome === "acknowledged") return;
+    throw new KafkaError(
+      `The dead letter of ${letter.id} is not known to be in ${topic.name}: ${result.detail}`,
+    );
+  };
+}
+
+function replaysOf({ headers }: ReceivedRecord): number {
+  const value = headers.find(([name]) => name === REPLAY_ATTEMPT)?.[1];
+  const text = value ? decodeUtf8(value) : undefined;
+  return text !== undefined && /^\d{1,6}$/.test(text) ? Number(text) : 0;
+}
