@@ -41,7 +41,7 @@ describe("base64", () => {
     fc.assert(
       fc.property(nearly, fc.constantFrom("standard" as const, "url" as const), (text, alphabet) => {
         const bytes = decodeBase64(text, alphabet);
-        if (bytes !== undefined) expect(encodeBase64(bytes, alphabet)).toBe(text);
+        expect(bytes === undefined ? text : encodeBase64(bytes, alphabet)).toBe(text);
       }),
       { numRuns: 2_000 },
     );

@@ -1,14 +1,15 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { buildEvent } from "./attributes.ts";
+import { attributesOf, buildEvent } from "./attributes.ts";
 import { isCloudEventsMediaType } from "./content-mode.ts";
 import { decodeDeadLetter } from "./dead-letter.ts";
 import { type CloudEvent, type EventData } from "./event.ts";
 import { parseEventName } from "./event-name.ts";
-import { decodeHttpBinary, encodeHttpBinary } from "./http-binary.ts";
+import { decodeHttpBinary, encodeHttpBinary, httpContentMode } from "./http-binary.ts";
 import { decodeKafkaRecord, encodeKafkaBinary } from "./kafka-binary.ts";
 import { isJsonMediaType } from "./media-type.ts";
 import { decodePageToken } from "./page-token.ts";
+import { REASONS, type Result } from "./reason.ts";
 import { decodeStructuredJson, encodeStructuredJson } from "./structured-json.ts";
 import { timestampFrom } from "./timestamp.ts";
 import { encodeUtf8 } from "./utf8.ts";
@@ -98,9 +99,7 @@ const untyped = fc.option(
 const typed = fc.tuple(payload, filled).map(([bytes, protoType]) => ({ bytes, protoType }));
 const runs = { numRuns: 300 };
 
-function value<T>(
-  result: { readonly ok: true; readonly value: T } | { readonly ok: false; readonly faults: unknown },
-): T {
+function value<T>(result: Result<T>): T {
   if (!result.ok) throw new Error(JSON.stringify(result.faults));
   return result.value;
 }
@@ -146,24 +145,42 @@ describe("decode(encode(event)) is the canonical event", () => {
     );
   });
 
-  test("in HTTP binary mode: the event itself, where an empty body is a payload of a type other than JSON", () => {
+  test("in HTTP binary mode: the event itself, but that an empty body is a payload only of a type other than JSON", () => {
     fc.assert(
       fc.property(eventWith(untyped), (event) => {
         const { headers, body } = encodeHttpBinary(event);
-        for (const [, header] of headers) expect(header).toMatch(/^[ -~]*$/);
-        if (event.datacontenttype !== undefined && isCloudEventsMediaType(event.datacontenttype)) {
-          expect(value(decodeStructuredJson(body))).toEqual(event);
-          return;
-        }
-        const isEmpty = body.length === 0;
-        const isTyped = event.datacontenttype !== undefined && !isJsonMediaType(event.datacontenttype);
-        const empty = isTyped ? { bytes: body, protoType: undefined } : undefined;
-        expect(value(decodeHttpBinary(headers, body))).toEqual(isEmpty ? { ...event, data: empty } : event);
+        expect(headers.filter(([, header]) => !/^[ -~]*$/.test(header))).toEqual([]);
+        const isStructured = httpContentMode(headers).mode === "structured";
+        const decoded = isStructured ? decodeStructuredJson(body) : decodeHttpBinary(headers, body);
+        expect(value(decoded)).toEqual(canonicalOverHttp(event));
       }),
       runs,
     );
   });
 });
+
+function canonicalOverHttp(event: CloudEvent): CloudEvent {
+  const type = event.datacontenttype;
+  const isEmpty = event.data === undefined || event.data.bytes.length === 0;
+  // A CloudEvent within a CloudEvent travels in structured mode, which keeps the difference.
+  if (!isEmpty || (type !== undefined && isCloudEventsMediaType(type))) return event;
+  const isPayload = type !== undefined && !isJsonMediaType(type);
+  return { ...event, data: isPayload ? { bytes: new Uint8Array(), protoType: undefined } : undefined };
+}
+
+/** What is unsound about a decoder's answer: an event that its own rules would refuse, a fault that says nothing. */
+function flawsOf(result: Result<CloudEvent>): unknown[] {
+  if (!result.ok) {
+    return result.faults.filter(
+      ({ field, reason, description }) =>
+        !REASONS.includes(reason) ||
+        !/^\S.*\.$/su.test(description) ||
+        !`${field}${description}`.isWellFormed(),
+    );
+  }
+  const again = buildEvent({ attributes: attributesOf(result.value), data: result.value.data });
+  return again.ok ? [] : [...again.faults];
+}
 
 describe("no input throws", () => {
   const bytes = fc.uint8Array({ maxLength: 200 });
@@ -190,9 +207,8 @@ describe("no input throws", () => {
   test("in structured JSON and dead letters", () => {
     fc.assert(
       fc.property(fc.oneof(bytes, almost), (input) => {
-        for (const result of [decodeStructuredJson(input), decodeDeadLetter(input)]) {
-          if (!result.ok) expect(result.faults.length).toBeGreaterThan(0);
-        }
+        expect(flawsOf(decodeStructuredJson(input))).toEqual([]);
+        expect(decodeDeadLetter(input).ok).toBe(false);
       }),
       { numRuns: 1_000 },
     );
@@ -204,8 +220,7 @@ describe("no input throws", () => {
         fc.array(header, { maxLength: 8 }),
         fc.option(fc.oneof(bytes, almost)),
         (headers, input) => {
-          const result = decodeKafkaRecord({ headers, value: input });
-          if (!result.ok) for (const fault of result.faults) expect(fault.description).not.toBe("");
+          expect(flawsOf(decodeKafkaRecord({ headers, value: input }))).toEqual([]);
         },
       ),
       { numRuns: 1_000 },
@@ -223,8 +238,7 @@ describe("no input throws", () => {
     );
     fc.assert(
       fc.property(headers, bytes, (pairs, body) => {
-        const result = decodeHttpBinary(pairs, body);
-        if (!result.ok) for (const fault of result.faults) expect(fault.description).not.toBe("");
+        expect(flawsOf(decodeHttpBinary(pairs, body))).toEqual([]);
       }),
       { numRuns: 1_000 },
     );

@@ -20,7 +20,7 @@ function parses(text: string): boolean {
 describe("the syntax of RFC 8259", () => {
   test("agrees with the engine's own parser on texts that are nearly JSON", () => {
     const unit = fc.constantFrom(
-      ...'{}[]:,"\\/bu0019.-+eE \n\ttruefalsn',
+      ...'{}[]:,"\\/bu0019.-+eE \n\ttruefalsn'.split(""),
       "null",
       '"a"',
       "\\u00e4",
@@ -30,7 +30,7 @@ describe("the syntax of RFC 8259", () => {
     );
     fc.assert(
       fc.property(fc.string({ unit, maxLength: 12 }), (text) => {
-        expect(accepts(text), text).toBe(parses(text) && text === text.trim());
+        expect(accepts(text)).toBe(parses(text) && text === text.trim());
       }),
       { numRuns: 20_000 },
     );
@@ -38,14 +38,14 @@ describe("the syntax of RFC 8259", () => {
 
   test("agrees with it on all JSON, with and without white space, and on JSON with one character changed", () => {
     const at = fc.double({ min: 0, max: 1, noNaN: true, maxExcluded: true });
-    const character = fc.constantFrom(...'{}[]:,"\\0-.e x');
+    const character = fc.constantFrom(...'{}[]:,"\\0-.e x'.split(""));
     fc.assert(
       fc.property(fc.jsonValue(), fc.nat(2), at, character, (value, space, share, other) => {
         const text = JSON.stringify(value, undefined, space);
         expect(accepts(text)).toBe(true);
         const index = Math.floor(share * text.length);
         const changed = text.slice(0, index) + other + text.slice(index + 1);
-        expect(accepts(changed), changed).toBe(parses(changed) && changed === changed.trim());
+        expect(accepts(changed)).toBe(parses(changed) && changed === changed.trim());
       }),
       { numRuns: 1_000 },
     );

@@ -41,7 +41,7 @@ test.each([
 
 test("JSON format § 3.1.1: JSON is */json and */*+json, in any case, whatever the parameters", () => {
   for (const type of ["application/json", "TEXT/JSON;x=1", "application/a+json", "image/x+Json ; q=1"]) {
-    expect(isJsonMediaType(type), type).toBe(true);
+    expect([type, isJsonMediaType(type)]).toEqual([type, true]);
   }
   for (const type of [
     "application/jsonx",
@@ -51,7 +51,7 @@ test("JSON format § 3.1.1: JSON is */json and */*+json, in any case, whatever t
     "text/plain;x=/json",
     "application/x-json",
   ]) {
-    expect(isJsonMediaType(type), type).toBe(false);
+    expect([type, isJsonMediaType(type)]).toEqual([type, false]);
   }
 });
 

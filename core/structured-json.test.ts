@@ -132,7 +132,7 @@ describe("JSON format § 3, envelope", () => {
       '{"a":1,}',
       "\u0000",
     ]) {
-      expect(fieldsAndReasons(encodeUtf8(input)), input).toEqual([" MALFORMED"]);
+      expect([input, ...fieldsAndReasons(encodeUtf8(input))]).toEqual([input, " MALFORMED"]);
     }
     expect(fieldsAndReasons(new Uint8Array([0x7b, 0x22, 0xff, 0x22, 0x7d]))).toEqual([" MALFORMED"]);
     // An overlong slash, which a lax decoder would take.
@@ -248,7 +248,10 @@ describe("JSON format § 3.1, data", () => {
     );
     expect(decode(json({ data_base64: "null" })).data).toBeUndefined();
     for (const raw of ['"A"', '"AA"', '"AA="', '"A A="', '"AP8B\\n"', '"AP-_"', '"QR=="', "1", "[]"]) {
-      expect(fieldsAndReasons(json({ data_base64: raw })), raw).toEqual(["data_base64 INVALID_DATA"]);
+      expect([raw, ...fieldsAndReasons(json({ data_base64: raw }))]).toEqual([
+        raw,
+        "data_base64 INVALID_DATA",
+      ]);
     }
   });
 
