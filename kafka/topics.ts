@@ -1,4 +1,4 @@
-import { type Admin } from "./ports.ts";
+import { type Admin, KafkaError } from "./ports.ts";
 
 /** What is configurable of the topics. Durations are milliseconds. */
 export interface TopicSettings {
@@ -38,11 +38,6 @@ export interface FoundTopic extends Topic {
 /** A topic differs from the configuration in what cannot be repaired: the process must not start. */
 export class TopicMismatchError extends KafkaError {}
 
-/** A topic that exists does not fit the configuration, and only a person can decide which of them is to change. */
-export class TopicMismatchError extends Error {
-  override readonly name = "TopicMismatchError";
-}
-
 /** Every topic there is (design § 3). */
 export function topicTable(settings: TopicSettings): readonly [events: Topic, deadLetters: Topic] {
   return [
@@ -72,7 +67,8 @@ export function topicTable(settings: TopicSettings): readonly [events: Topic, de
  * there is now. Safe to run from several processes at once, and again.
  *
  * @throws TopicMismatchError that names every mismatch which cannot be repaired: a partition count that differs (keys
- *   would move to other partitions, and order would be lost). KafkaError while the brokers do not answer.
+ *   would move to other partitions, and order would be lost). No setting is changed then.
+ * @throws KafkaError where the brokers do not answer, or refuse.
  */
 export async function ensureTopics(admin: Admin, settings: TopicSettings): Promise<readonly FoundTopic[]> {
   const topics = topicTable(settings);
@@ -95,7 +91,7 @@ export async function ensureTopics(admin: Admin, settings: TopicSettings): Promi
   for (const topic of topics) {
     const actual = found.get(topic.name);
     if (actual === undefined) {
-      mismatches.push(`${topic.name} was made but is not there: see the broker's log`);
+      throw new KafkaError(`topic ${topic.name} was made, and the brokers do not all know it yet`);
     } else if (actual.partitions !== topic.partitions) {
       mismatches.push(
         `${topic.name} has ${actual.partitions} partitions and ${topic.partitions} are configured: ` +
