@@ -35,7 +35,7 @@ export interface Gauges {
   "weir.producer.queue.records": Unlabelled;
   "weir.producer.queue.size": Unlabelled;
   "weir.consumer.lag": { readonly group: string; readonly topic: string; readonly partition: number };
-  "weir.consumer.partitions": { readonly group: string; readonly state: "assigned" | "failed" };
+  "weir.consumer.partitions": { readonly group: string; readonly state: "assigned" | "stopped" | "failed" };
   "weir.store.default_partition.rows": Unlabelled;
   "weir.store.partitions.ahead": Unlabelled;
   "weir.search.waiting": Unlabelled;
@@ -111,7 +111,10 @@ export const GAUGES: Readonly<Record<keyof Gauges, Instrument>> = {
     unit: "{record}",
     help: "Records on the log that are not accounted for yet. A partition that was not read yet has no value.",
   },
-  "weir.consumer.partitions": { unit: "{partition}", help: "Partitions of this member, by state." },
+  "weir.consumer.partitions": {
+    unit: "{partition}",
+    help: "Partitions of this member: assigned and read, stopped (tried again by itself), or failed.",
+  },
   "weir.store.default_partition.rows": {
     unit: "{row}",
     help: "Rows in the default partition. Above zero: a month's partition was missing when they came.",
