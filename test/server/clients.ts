@@ -1,0 +1,74 @@
+import { type Client, createClient, type Interceptor, type Transport } from "@connectrpc/connect";
+import { errorFromJsonBytes } from "@connectrpc/connect/protocol-connect";
+import { Code, ConnectError } from "@connectrpc/connect";
+import {
+  createConnectTransport,
+  createGrpcTransport,
+  createGrpcWebTransport,
+} from "@connectrpc/connect-node";
+
+import { IngestService } from "#gen/weir/v1/ingest_pb.ts";
+import { SearchService } from "#gen/weir/v1/search_pb.ts";
+
+import { type WeirError, weirErrorOf } from "../../sdk/error.ts";
+
+/** Every way to call an RPC method. */
+export const PROTOCOLS = ["Connect JSON", "Connect binary", "gRPC", "gRPC-Web"] as const;
+
+/** One of PROTOCOLS. */
+export type Protocol = (typeof PROTOCOLS)[number];
+
+/** The services of a server, as a client of one protocol sees them. */
+export interface Clients {
+  readonly ingest: Client<typeof IngestService>;
+  readonly search: Client<typeof SearchService>;
+}
+
+/** Clients of a server by one protocol; further headers go with every call. */
+export function createClients(
+  baseUrl: string,
+  token: string,
+  protocol: Protocol = "Connect binary",
+  headers: Readonly<Record<string, string>> = {},
+): Clients {
+  const bearer: Interceptor = (next) => (request) => {
+    request.header.set("authorization", `Bearer ${token}`);
+    for (const [name, value] of Object.entries(headers)) request.header.set(name, value);
+    return next(request);
+  };
+  const transport = createTransport(protocol, baseUrl, [bearer]);
+  return { ingest: createClient(IngestService, transport), search: createClient(SearchService, transport) };
+}
+
+function createTransport(protocol: Protocol, baseUrl: string, interceptors: Interceptor[]): Transport {
+  switch (protocol) {
+    case "Connect JSON":
+      return createConnectTransport({ baseUrl, httpVersion: "1.1", useBinaryFormat: false, interceptors });
+    case "Connect binary":
+      return createConnectTransport({ baseUrl, httpVersion: "1.1", interceptors });
+    case "gRPC":
+      return createGrpcTransport({ baseUrl, interceptors });
+    case "gRPC-Web":
+      return createGrpcWebTransport({ baseUrl, httpVersion: "2", interceptors });
+  }
+}
+
+/** What a call that must be refused is refused with. */
+export async function refusalOf(call: Promise<unknown>): Promise<WeirError> {
+  const error = await call.then(
+    () => new Error("The call was answered."),
+    (reason: unknown) => reason,
+  );
+  const refusal = weirErrorOf(error);
+  if (refusal === undefined) throw error;
+  return refusal;
+}
+
+/** What an HTTP answer refuses a request with, read as a Connect client reads it. */
+export async function httpRefusalOf(response: Response): Promise<WeirError & { readonly status: number }> {
+  const body = new Uint8Array(await response.arrayBuffer());
+  const fallback = new ConnectError(`no error but HTTP ${response.status}`, Code.Unknown);
+  const refusal = weirErrorOf(errorFromJsonBytes(body, undefined, fallback));
+  if (refusal === undefined) throw fallback;
+  return { ...refusal, status: response.status };
+}

@@ -1,0 +1,53 @@
+import { randomUUID } from "node:crypto";
+
+import { kafkajs } from "#kafka/kafkajs.ts";
+import { type ReceivedRecord, type RecordHeader } from "#kafka/ports.ts";
+
+/** Everything that is on a topic now, by partition and offset, read as any other consumer reads it. */
+export async function readTopic(brokers: string, topic: string): Promise<readonly ReceivedRecord[]> {
+  const kafka = new kafkajs.Kafka({ brokers: brokers.split(","), logLevel: kafkajs.logLevel.NOTHING });
+  const [admin, groupId] = [kafka.admin(), `test.reader.${randomUUID()}`];
+  await admin.connect();
+  try {
+    const offsets = await admin.fetchTopicOffsets(topic);
+    const expected = offsets.reduce((sum, { low, high }) => sum + Number(high) - Number(low), 0);
+    return expected === 0 ? [] : await readRecords(kafka, groupId, topic, expected);
+  } finally {
+    await admin.disconnect();
+  }
+}
+
+async function readRecords(
+  kafka: InstanceType<typeof kafkajs.Kafka>,
+  groupId: string,
+  topic: string,
+  expected: number,
+): Promise<ReceivedRecord[]> {
+  const consumer = kafka.consumer({ groupId, maxWaitTimeInMs: 100 });
+  const records: ReceivedRecord[] = [];
+  const done = Promise.withResolvers<void>();
+  await consumer.connect();
+  try {
+    await consumer.subscribe({ topic, fromBeginning: true });
+    await consumer.run({
+      eachMessage: ({ partition, message: { key, value, headers = {}, timestamp, offset } }) => {
+        const content = { key, value, headers: toHeaders(headers), timestamp: Number(timestamp) };
+        records.push({ ...content, topic, partition, offset: BigInt(offset) });
+        if (records.length === expected) done.resolve();
+        return Promise.resolve();
+      },
+    });
+    await done.promise;
+  } finally {
+    await consumer.disconnect();
+  }
+  return records.toSorted((a, b) => a.partition - b.partition || Number(a.offset - b.offset));
+}
+
+function toHeaders(headers: Readonly<Record<string, unknown>>): RecordHeader[] {
+  return Object.entries(headers).flatMap(([name, values]) =>
+    [values]
+      .flat()
+      .map((value): RecordHeader => [name, value === undefined ? null : Buffer.from(value as Buffer)]),
+  );
+}
