@@ -1,15 +1,15 @@
 import { describe, expect, it } from "vitest";
-import { createLogger, type LogOptions, type RootLogger } from "./log.ts";
+import { createLogger, type Logger, type LogOptions } from "./log.ts";
 
 /** A logger and the text that it has written. */
-async function logged(options: Partial<LogOptions>, write: (log: RootLogger) => void): Promise<string> {
+async function logged(options: Partial<LogOptions>, write: (log: Logger) => void): Promise<string> {
   let text = "";
   const to = { write: (line: string) => void (text += line) };
   write(await createLogger({ name: "server", level: "info", format: "json", to, ...options }));
   return text;
 }
 
-async function loggedLines(write: (log: RootLogger) => void): Promise<readonly Record<string, unknown>[]> {
+async function loggedLines(write: (log: Logger) => void): Promise<readonly Record<string, unknown>[]> {
   const text = await logged({}, write);
   return text
     .trimEnd()

@@ -17,12 +17,6 @@ export interface Logger {
   scope(name: string, fields?: LogFields): Logger;
 }
 
-/** A process's logger, with the end of its stream. */
-export interface RootLogger extends Logger {
-  /** Writes out what is still held, before the process ends. */
-  flush(): void;
-}
-
 /** How a process logs. */
 export interface LogOptions {
   /** The process, the first part of every scope. */
@@ -35,9 +29,6 @@ export interface LogOptions {
   readonly to?: DestinationStream;
 }
 
-/** What a reader of standard output that has stopped reading may cost; further lines are dropped. */
-const HELD_BYTES = 16 * 1024 * 1024;
-
 const SECRET_NAMES = ["authorization", "cookie", "password", "secret", "token"];
 const SECRET_PATHS = ["", "*.", "*.*."].flatMap((prefix) => SECRET_NAMES.map((name) => prefix + name));
 
@@ -45,10 +36,10 @@ const SECRET_PATHS = ["", "*.", "*.*."].flatMap((prefix) => SECRET_NAMES.map((na
 const CREDENTIALS =
   /\bBearer\s+[\w.~+/=-]+|\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*|(?<=:\/\/[^\s:@/"\\]*:)[^\s@/"\\]+(?=@)/gi;
 
-/** The logger of a process. It writes to standard output without waiting for its reader. */
-export async function createLogger(options: LogOptions): Promise<RootLogger> {
+/** The logger of a process. A line is written out when the call returns, so the last ones before an end are there. */
+export async function createLogger(options: LogOptions): Promise<Logger> {
   const terminal = options.to === undefined && process.stdout.isTTY;
-  const out = options.to ?? destination({ dest: 1, sync: false, maxLength: HELD_BYTES });
+  const out = options.to ?? destination({ dest: 1, sync: true });
   const pretty = options.format === "pretty" || (options.format === "auto" && terminal);
   const logger = pino(
     {
@@ -63,12 +54,7 @@ export async function createLogger(options: LogOptions): Promise<RootLogger> {
     },
     pretty ? await prettied(out, terminal) : out,
   );
-  return {
-    ...toLogger(logger, options.name, {}),
-    flush() {
-      if ("flushSync" in out && typeof out.flushSync === "function") out.flushSync();
-    },
-  };
+  return toLogger(logger, options.name, {});
 }
 
 async function prettied(out: DestinationStream, colorize: boolean): Promise<DestinationStream> {

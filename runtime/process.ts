@@ -1,5 +1,5 @@
 import { type Config, ConfigError, loadConfig, unknownVariables } from "./config.ts";
-import { createLogger, type Logger, type RootLogger } from "./log.ts";
+import { createLogger, type Logger } from "./log.ts";
 import { observeProcess } from "./process-metrics.ts";
 import { type Service } from "./service.ts";
 import { createTelemetry, type Telemetry } from "./telemetry.ts";
@@ -61,7 +61,6 @@ export async function runProcess<G extends keyof Config>(options: ProcessOptions
   onStopSignal(log, beginStop);
 
   const well = await runServices(options, config, log, stop.signal, beginStop);
-  log.flush();
   // Explicitly, since a timer or socket that a library forgot would keep the process.
   process.exit(well ? 0 : 1);
 }
@@ -77,9 +76,8 @@ function readConfig<G extends keyof Config>(needs: readonly G[]): Pick<Config, G
   }
 }
 
-function endNow(log: RootLogger, message: string, fields: Readonly<Record<string, unknown>>): never {
+function endNow(log: Logger, message: string, fields: Readonly<Record<string, unknown>>): never {
   log.error(message, fields);
-  log.flush();
   process.exit(1);
 }
 
@@ -89,7 +87,7 @@ function endNow(log: RootLogger, message: string, fields: Readonly<Record<string
  */
 const SAME_SIGNAL_MS = 500;
 
-function onStopSignal(log: RootLogger, beginStop: () => void): void {
+function onStopSignal(log: Logger, beginStop: () => void): void {
   let first: number | undefined;
   for (const signal of ["SIGTERM", "SIGINT"] as const) {
     process.on(signal, () => {
