@@ -142,7 +142,10 @@ function createTls(
       handshakeTimeout: options.headerTimeoutMs,
     });
     server.on("secureConnection", onConnection);
-    server.on("tlsClientError", (error) => options.log.debug("A TLS handshake failed", { error }));
+    server.on("tlsClientError", (error, socket) => {
+      options.log.debug("A TLS handshake failed", { error });
+      socket.destroy();
+    });
     return server;
   } catch (cause) {
     throw new Error(`The TLS certificate and key cannot be used: ${(cause as Error).message}`, { cause });
