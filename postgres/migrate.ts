@@ -7,7 +7,7 @@ import pg from "pg";
 import { type Logger } from "#runtime/log.ts";
 
 import { ensurePartitions } from "./partitions.ts";
-import { createDatabase } from "./pool.ts";
+import { createDatabase, type Database } from "./pool.ts";
 
 /** What {@link migrate} needs. */
 export interface MigrateOptions {
@@ -34,6 +34,8 @@ interface Migration {
   readonly sha256: string;
 }
 
+/** The project's own. */
+const MIGRATIONS = fileURLToPath(new URL("../migrations/", import.meta.url));
 const APPLICATION_NAME = "weir migrate";
 const CONNECT_TIMEOUT_MS = 10_000;
 
@@ -55,8 +57,7 @@ create table if not exists migration.applied (
  */
 export async function migrate(options: MigrateOptions): Promise<readonly string[]> {
   const { url, logger } = options;
-  const folder = options.folder ?? fileURLToPath(new URL("../migrations/", import.meta.url));
-  const migrations = await readMigrations(folder);
+  const migrations = await readMigrations(options.folder ?? MIGRATIONS);
   const client = new pg.Client({
     connectionString: url,
     application_name: APPLICATION_NAME,
@@ -80,6 +81,21 @@ export async function migrate(options: MigrateOptions): Promise<readonly string[
   } finally {
     await client.end(); // and the lock with it
   }
+}
+
+/**
+ * The names of the files that the database has not had yet; empty where its schema is that of this code or of a later
+ * one. Rejects with what the connection said where the database does not answer.
+ */
+export async function pendingMigrations(db: Database): Promise<readonly string[]> {
+  const migrations = await readMigrations(MIGRATIONS);
+  const history = await db.pool.query<{ there: boolean }>(
+    "select to_regclass('migration.applied') is not null as there",
+  );
+  if (!history.rows[0]!.there) return migrations.map(({ name }) => name);
+  const { rows } = await db.pool.query<{ name: string }>("select name from migration.applied");
+  const applied = new Set(rows.map(({ name }) => name));
+  return migrations.map(({ name }) => name).filter((name) => !applied.has(name));
 }
 
 async function makePartitions(url: string, now: Date, logger: Logger): Promise<void> {
