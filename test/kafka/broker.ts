@@ -52,8 +52,15 @@ export interface Broker extends AsyncDisposable {
   owning(...topics: readonly string[]): AsyncDisposable;
   /** A name that no other test has. */
   name(what: string): string;
-  /** Deletes a topic now. */
-  deleteTopic(topic: string): Promise<void>;
+  /** Writes transactions, one after another, each of one text, as a transactional producer of somebody else's would. */
+  transactions(
+    topic: string,
+    texts: readonly (readonly [end: "commit" | "abort", text: string])[],
+  ): Promise<void>;
+  /** Writes texts compressed, as a producer of somebody else's may. */
+  gzip(topic: string, texts: readonly string[]): Promise<void>;
+  /** How many members a group has. */
+  members(group: string): Promise<number>;
   /** Deletes a topic's records below an offset. */
   deleteRecords(topic: string, partition: number, before: bigint): Promise<void>;
 }
@@ -83,9 +90,26 @@ export async function openBroker(): Promise<Broker> {
     owning: (...topics) => ({
       [Symbol.asyncDispose]: () => kafkaAdmin.deleteTopics({ topics: [...topics] }),
     }),
-    async deleteTopic(topic) {
-      await kafkaAdmin.deleteTopics({ topics: [topic] });
-      made.delete(topic);
+    async transactions(topic, texts) {
+      const producer = kafka.producer({ transactionalId: name("transactions"), maxInFlightRequests: 1 });
+      await producer.connect();
+      for (const [end, text] of texts) {
+        const transaction = await producer.transaction();
+        await transaction.send({ topic, messages: [message(text)] });
+        await transaction[end]();
+      }
+      await producer.disconnect();
+    },
+    async gzip(topic, texts) {
+      const producer = kafka.producer();
+      await producer.connect();
+      const compression = kafkajs.CompressionTypes.GZIP;
+      await producer.send({ topic, compression, messages: texts.map(message) });
+      await producer.disconnect();
+    },
+    async members(group) {
+      const { groups } = await kafkaAdmin.describeGroups([group]);
+      return groups[0]!.members.length;
     },
     async deleteRecords(topic, partition, before) {
       await kafkaAdmin.fetchTopicOffsets(topic);
@@ -98,6 +122,11 @@ export async function openBroker(): Promise<Broker> {
       await telemetry[Symbol.asyncDispose]();
     },
   };
+}
+
+/** kafkajs as Weir uses it takes headers as a list. */
+function message(text: string): { key: null; value: Buffer; headers: never } {
+  return { key: null, value: Buffer.from(text), headers: [] as never };
 }
 
 /** A record with a text for its value. */
