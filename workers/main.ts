@@ -1,0 +1,111 @@
+import { randomUUID } from "node:crypto";
+import { hostname } from "node:os";
+
+import { createAdmin } from "#kafka/admin.ts";
+import { createConsumer } from "#kafka/consumer.ts";
+import { createDeadLetters } from "#kafka/dead-letters.ts";
+import { type Admin } from "#kafka/ports.ts";
+import { createProducer } from "#kafka/producer.ts";
+import { topicTable } from "#kafka/topics.ts";
+import { countConnections, createDatabase, type Database, probe } from "#postgres/pool.ts";
+import { type ProcessContext, runProcess } from "#runtime/process.ts";
+import { type Service } from "#runtime/service.ts";
+
+import { createMaintain } from "./maintain.ts";
+import { createPersistRole } from "./persist-role.ts";
+import { createPersist } from "./persist.ts";
+import { type Role } from "./role.ts";
+import { createSchemaGate } from "./schema-gate.ts";
+import { createStatusPage } from "./status-page.ts";
+
+const NEEDS = ["process", "database", "kafka", "topics", "producer", "workers"] as const;
+
+type Context = ProcessContext<(typeof NEEDS)[number]>;
+
+/** What the roles share. */
+interface Shared {
+  readonly db: Database;
+  readonly admin: Admin;
+}
+
+/** Every role by its name in WEIR_WORKER_ROLES. */
+const ROLES: Readonly<
+  Record<Context["config"]["workers"]["roles"][number], (context: Context, shared: Shared) => Role>
+> = {
+  persist({ config, log, telemetry, resources }, { db, admin }) {
+    const { kafka: connection, workers } = config;
+    const [events, deadLetters] = topicTable(config.topics);
+    const group = workers.persistGroup;
+    const producer = resources.use(
+      createProducer({ ...config.producer, connection, topics: [deadLetters], log, telemetry }),
+    );
+    const persist = createPersist({
+      db,
+      setAside: createDeadLetters({ producer, topic: deadLetters, group }),
+      group,
+      owner: `${hostname()}/${process.pid}/${randomUUID().slice(0, 8)}`,
+      telemetry,
+      log: log.scope("persist"),
+    });
+    const consumer = createConsumer({
+      connection,
+      group,
+      topic: events,
+      handler: persist,
+      batchRecords: workers.persistBatchRecords,
+      batchWaitMs: workers.persistBatchWaitMs,
+      drainMs: config.process.drainTimeoutMs,
+      log,
+    });
+    return createPersistRole({
+      consumer,
+      persist,
+      group,
+      topic: events.name,
+      admin,
+      telemetry,
+      log: log.scope("persist"),
+    });
+  },
+  maintain: ({ log, telemetry }, { db }) => createMaintain({ db, telemetry, log: log.scope("maintain") }),
+};
+
+/**
+ * The composition root of the workers. Neither Kafka nor PostgreSQL need be there: the process starts, says what is
+ * missing, and goes on by itself. Several may run side by side; they share the partitions of the log.
+ */
+async function start(context: Context): Promise<readonly Service[]> {
+  const { config, log, telemetry, resources, stopping } = context;
+  const { database, workers } = config;
+  const db = resources.use(
+    createDatabase({ ...database, applicationName: "weir workers", logger: log.scope("postgres") }),
+  );
+  const admin = resources.use(createAdmin({ connection: config.kafka, log }));
+  resources.use(
+    telemetry.observe("weir.database.connections", () =>
+      Object.entries(countConnections(db)).map(
+        ([state, count]) =>
+          [{ pool: "write", state: state as keyof ReturnType<typeof countConnections> }, count] as const,
+      ),
+    ),
+  );
+
+  const roles = workers.roles.map((name) => ROLES[name](context, { db, admin }));
+  const services: Service[] = [createSchemaGate(db, log.scope("schema")), ...roles];
+  if (workers.port === undefined) return services;
+  const page = createStatusPage({
+    host: config.process.host,
+    port: workers.port,
+    roles,
+    dependencies: {
+      kafka: () => admin.probe(topicTable(config.topics).map(({ name }) => name)),
+      postgresql: () => probe(db),
+    },
+    telemetry,
+    stopping,
+    log: log.scope("status"),
+  });
+  return [page, ...services];
+}
+
+await runProcess({ name: "workers", needs: NEEDS, start });

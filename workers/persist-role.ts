@@ -1,0 +1,72 @@
+import { setTimeout as sleep } from "node:timers/promises";
+
+import { type Admin, type Consumer } from "#kafka/ports.ts";
+import { type Logger } from "#runtime/log.ts";
+import { type Observation, type Telemetry } from "#runtime/telemetry.ts";
+
+import { type Persist, type Progress } from "./persist.ts";
+import { type Role } from "./role.ts";
+
+/** What the persist role is made of. */
+export interface PersistRoleOptions {
+  /** Consumes the topic for the group, into `persist`. */
+  readonly consumer: Consumer;
+  readonly persist: Persist;
+  readonly group: string;
+  readonly topic: string;
+  readonly admin: Pick<Admin, "logRanges">;
+  readonly telemetry: Telemetry;
+  readonly log: Logger;
+}
+
+/** How often the log's ends are asked for; the lag is as old as that at most. */
+const LAG_INTERVAL_MS = 10_000;
+
+/** The persist role: the log into PostgreSQL. */
+export function createPersistRole(options: PersistRoleOptions): Role {
+  const { consumer, persist, group, topic, admin, telemetry, log } = options;
+  let ends: ReadonlyMap<number, bigint> = new Map();
+
+  async function watchEnds(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      try {
+        ends = new Map([...(await admin.logRanges(topic))].map(([partition, { end }]) => [partition, end]));
+      } catch (error) {
+        // What is not known is not shown.
+        ends = new Map();
+        log.debug("The log's ends are not known", { error });
+      }
+      await sleep(LAG_INTERVAL_MS, undefined, { signal }).catch(() => undefined);
+    }
+  }
+
+  function* lag(): Generator<Observation<"weir.consumer.lag">> {
+    for (const each of persist.progress) {
+      const end = ends.get(each.partition);
+      if (each.state !== "assigned" || end === undefined) continue;
+      const behind = end - each.nextOffset;
+      yield [{ group, topic, partition: each.partition }, Number(behind > 0n ? behind : 0n)];
+    }
+  }
+
+  function partitions(): Observation<"weir.consumer.partitions">[] {
+    const count = (state: Progress["state"]): number =>
+      persist.progress.filter((each) => each.state === state).length;
+    return (["assigned", "stopped", "failed"] as const).map((state) => [{ group, state }, count(state)]);
+  }
+
+  return {
+    name: "persist",
+    ready: Promise.resolve(),
+    dependencies: ["kafka", "postgresql"],
+    get fault() {
+      const failed = persist.progress.flatMap((each) => (each.state === "failed" ? [each.reason] : []));
+      return failed.length > 0 ? failed.join("; ") : consumer.fault;
+    },
+    async run(signal) {
+      using _lag = telemetry.observe("weir.consumer.lag", lag);
+      using _partitions = telemetry.observe("weir.consumer.partitions", partitions);
+      await Promise.all([consumer.run(signal), watchEnds(signal)]);
+    },
+  };
+}

@@ -1,0 +1,133 @@
+import { type SetAside } from "#kafka/dead-letters.ts";
+import { type ConsumerHandler, type LogRange, type TopicPartition } from "#kafka/ports.ts";
+import { type Claim, persistBatch, takeOver } from "#postgres/claims.ts";
+import { type Database } from "#postgres/pool.ts";
+import { type Logger } from "#runtime/log.ts";
+import { type Telemetry } from "#runtime/telemetry.ts";
+
+import { createBatchStore } from "./batch-store.ts";
+import { FencedError } from "./fenced.ts";
+import { createFindStart } from "./starting-offset.ts";
+
+/** What storing the events topic needs. */
+export interface PersistOptions {
+  readonly db: Database;
+  readonly setAside: SetAside;
+  /** The consumer group. */
+  readonly group: string;
+  /** Who takes partitions over, for people to read: a host and a process. */
+  readonly owner: string;
+  readonly telemetry: Telemetry;
+  readonly log: Logger;
+}
+
+/** How far a partition of this member has come. */
+export type Progress = TopicPartition &
+  (
+    | { readonly state: "assigned"; /** What is below it is accounted for. */ readonly nextOffset: bigint }
+    /** It is tried again by itself. */
+    | { readonly state: "stopped" }
+    /** Nothing is read until a person has put the checkpoint right. */
+    | { readonly state: "failed"; readonly reason: string }
+  );
+
+/** The effects of consuming the events topic. */
+export interface Persist extends ConsumerHandler {
+  /** Every partition that is this member's now. */
+  readonly progress: readonly Progress[];
+}
+
+/**
+ * Stores what is on the log: each batch becomes rows and a checkpoint in one transaction, and only then is its offset
+ * committed (design § 2.4 to 2.7). A partition's claim is first taken over in the database, so that a former owner can
+ * write no more.
+ */
+export function createPersist(options: PersistOptions): Persist {
+  const { db, group, owner, telemetry, log } = options;
+  const store = createBatchStore(options);
+  const findStart = createFindStart();
+  const claims = new Map<string, Claim>();
+  const progress = new Map<string, Progress>();
+
+  /** Counts what left the log unread and moves the checkpoint past it, so that it is counted once. */
+  async function passGap(claim: Claim, range: LogRange, gap: bigint): Promise<void> {
+    const { topic, partition, nextOffset: checkpoint } = claim;
+    const { start: logStart, committed } = range;
+    log.error("Records left the log before they were stored: they are lost to the store", {
+      topic,
+      partition,
+      records: gap,
+      checkpoint,
+      committed,
+      logStart,
+    });
+    const result = await persistBatch(db, claim, { events: [], nextOffset: logStart, records: 0 });
+    if (result.outcome === "fenced") throw new FencedError(claim);
+    telemetry.count("weir.persist.gaps", { topic }, Number(gap));
+  }
+
+  return {
+    get progress() {
+      return [...progress.values()];
+    },
+
+    async assigned({ topic, partition }, range) {
+      const key = keyOf({ topic, partition });
+      claims.delete(key);
+      progress.set(key, { topic, partition, state: "stopped" });
+      const claim = await takeOver(db, { group, topic, partition, owner });
+      const start = findStart(claim, range);
+      if (start.outcome !== "start") {
+        const found = beyondEnd(claim, start.offset, range);
+        if (start.outcome === "suspect") throw new Error(`${found}: looking once more`);
+        const reason = `FAILED: ${found}. ${CURE}`;
+        progress.set(key, { topic, partition, state: "failed", reason });
+        log.error("A partition failed: its checkpoint is beyond the end of its log", {
+          topic,
+          partition,
+          checkpoint: claim.nextOffset,
+          committed: range.committed,
+          logEnd: range.end,
+        });
+        throw new Error(reason);
+      }
+      if (start.gap > 0n) await passGap(claim, range, start.gap);
+      claims.set(key, claim);
+      progress.set(key, { topic, partition, state: "assigned", nextOffset: start.offset });
+      return start.offset;
+    },
+
+    async records({ topic, partition }, records, signal) {
+      const key = keyOf({ topic, partition });
+      const claim = claims.get(key);
+      if (claim === undefined) throw new Error(`${key} was not taken over`);
+      try {
+        const nextOffset = await store(claim, records, signal);
+        progress.set(key, { topic, partition, state: "assigned", nextOffset });
+      } catch (error) {
+        // It is taken over anew before anything else of it is read.
+        claims.delete(key);
+        progress.set(key, { topic, partition, state: "stopped" });
+        throw error;
+      }
+    },
+
+    revoked(partition) {
+      claims.delete(keyOf(partition));
+      progress.delete(keyOf(partition));
+    },
+  };
+}
+
+const CURE =
+  "It is not the log that was read up to there, and nothing of it is read. Say where to go on, under a new generation: " +
+  "update consumer.checkpoint set next_offset = …, generation = generation + 1 where …";
+
+function beyondEnd(claim: Claim, offset: bigint, range: LogRange): string {
+  const what = claim.nextOffset === undefined ? "Kafka's committed offset" : "the checkpoint";
+  return `${what} of ${keyOf(claim)} in group ${claim.group} is ${offset}, beyond the log's end ${range.end}`;
+}
+
+function keyOf({ topic, partition }: TopicPartition): string {
+  return `${topic}/${partition}`;
+}
