@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { kafkajs } from "#kafka/kafkajs.ts";
 import { type ReceivedRecord, type RecordHeader } from "#kafka/ports.ts";
 
-/** Everything that is on a topic now, by partition and offset, read as any other consumer reads it. */
+/** Everything that is on a topic now, by partition and offset, read by a group of its own. */
 export async function readTopic(brokers: string, topic: string): Promise<readonly ReceivedRecord[]> {
   const kafka = new kafkajs.Kafka({ brokers: brokers.split(","), logLevel: kafkajs.logLevel.NOTHING });
   const [admin, groupId] = [kafka.admin(), `test.reader.${randomUUID()}`];
@@ -30,8 +30,14 @@ async function readRecords(
   try {
     await consumer.subscribe({ topic, fromBeginning: true });
     await consumer.run({
-      eachMessage: ({ partition, message: { key, value, headers = {}, timestamp, offset } }) => {
-        const content = { key, value, headers: toHeaders(headers), timestamp: Number(timestamp) };
+      eachMessage: ({ partition, message: { key, value, headers, timestamp, offset } }) => {
+        // kafka/kafkajs.ts makes headers the list that they are on the wire.
+        const content = {
+          key,
+          value,
+          headers: headers as unknown as RecordHeader[],
+          timestamp: Number(timestamp),
+        };
         records.push({ ...content, topic, partition, offset: BigInt(offset) });
         if (records.length === expected) done.resolve();
         return Promise.resolve();
@@ -42,12 +48,4 @@ async function readRecords(
     await consumer.disconnect();
   }
   return records.toSorted((a, b) => a.partition - b.partition || Number(a.offset - b.offset));
-}
-
-function toHeaders(headers: Readonly<Record<string, unknown>>): RecordHeader[] {
-  return Object.entries(headers).flatMap(([name, values]) =>
-    [values]
-      .flat()
-      .map((value): RecordHeader => [name, value === undefined ? null : Buffer.from(value as Buffer)]),
-  );
 }
