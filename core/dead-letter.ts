@@ -118,7 +118,7 @@ export function decodeDeadLetter(value: Uint8Array): Result<DeadLetter> {
   }
   const { time } = event;
   if (time === undefined) return refuse("time", "INVALID_ATTRIBUTES", "time is required and missing.");
-  const object = readJsonObject(event.data?.bytes ?? new Uint8Array());
+  const object = readJsonObject((event.data && decodeUtf8(event.data.bytes)) ?? "");
   if (!object.ok) return refuse("data", "INVALID_DATA", `data ${object.description}.`);
   const faults = createFaults();
   const members = new Map(object.value.map((member) => [member.name, member]));
@@ -162,8 +162,7 @@ function toReason(value: JsonValue): DeadLetterReason | undefined {
 }
 
 function toInteger({ kind, raw }: JsonValue): bigint | undefined {
-  const text = kind === "number" && raw.length <= 20 ? decodeUtf8(raw)! : "";
-  return /^-?\d+$/.test(text) ? BigInt(text) : undefined;
+  return kind === "number" && raw.length <= 20 && /^-?\d+$/.test(raw) ? BigInt(raw) : undefined;
 }
 
 function toBytes(value: JsonValue): Uint8Array | null | undefined {

@@ -138,7 +138,7 @@ describe("JSON format § 3, envelope", () => {
     // An overlong slash, which a lax decoder would take.
     expect(fieldsAndReasons(new Uint8Array([0x22, 0xc0, 0xaf, 0x22]))).toEqual([" MALFORMED"]);
     expect(faults(encodeUtf8('{"id":1 "x":2}'))[0]?.description).toBe(
-      "The event is not JSON: unexpected byte at offset 8.",
+      "The event is not JSON: unexpected character at offset 8.",
     );
     expect(faults(encodeUtf8('{"id":'))[0]?.description).toBe("The event is not JSON: it ends too early.");
   });

@@ -4,7 +4,7 @@ import { type CloudEvent, type EventData } from "./event.ts";
 import { createFaults, type Faults, refuse } from "./faults.ts";
 import { isJsonValue, type JsonMember, readJsonObject, readJsonString } from "./json.ts";
 import { isJsonMediaType } from "./media-type.ts";
-import { concatBytes, decodeUtf8, encodeUtf8 } from "./utf8.ts";
+import { decodeUtf8, encodeUtf8 } from "./utf8.ts";
 
 /** The media type of an event in the JSON format. */
 export const STRUCTURED_JSON = "application/cloudevents+json";
@@ -12,17 +12,17 @@ export const STRUCTURED_JSON = "application/cloudevents+json";
 /**
  * Decodes an event in the JSON format (CloudEvents 1.0.2). Never throws, whatever the bytes, and takes linear time.
  *
- * Data that `datacontenttype` declares to be JSON are the raw slice of `data`, byte for byte, and may share memory with
- * the input; where it declares another type, `data` must be a string and the payload is its text in UTF-8;
+ * Data that `datacontenttype` declares to be JSON are the raw slice of `data`, byte for byte; where it declares another type, `data` must be a string and the payload is its text in UTF-8;
  * `data_base64` is decoded. With `data` and no `datacontenttype`, the event's is "application/json", as § 3.1.2 says.
  * Boolean and 32-bit integer extensions become their text; a `null` attribute is absent (§ 2.2); a name that comes twice
  * is refused.
  */
 export function decodeStructuredJson(bytes: Uint8Array): Decoded {
-  if (decodeUtf8(bytes) === undefined) {
+  const text = decodeUtf8(bytes);
+  if (text === undefined) {
     return refuse("", "MALFORMED", "The event is not UTF-8, which JSON must be (RFC 8259 § 8.1).");
   }
-  const object = readJsonObject(bytes);
+  const object = readJsonObject(text);
   if (!object.ok) return refuse("", "MALFORMED", `The event ${object.description}.`);
   const faults = createFaults();
   const members = new Map<string, JsonMember>();
@@ -60,24 +60,26 @@ export function decodeStructuredJson(bytes: Uint8Array): Decoded {
  */
 export function encodeStructuredJson(event: CloudEvent): Uint8Array {
   const members = Array.from(attributesOf(event), ([name, value]) => `"${name}":${JSON.stringify(value)}`);
-  const head = `{${members.join(",")}`;
-  if (event.data === undefined) return encodeUtf8(`${head}}`);
-  const { bytes } = event.data;
-  if (event.datacontenttype !== undefined) {
-    if (!isJsonMediaType(event.datacontenttype)) {
-      const text = decodeUtf8(bytes);
-      if (text !== undefined) return encodeUtf8(`${head},"data":${JSON.stringify(text)}}`);
-    } else if (isJsonValue(bytes))
-      return concatBytes([encodeUtf8(`${head},"data":`), bytes, encodeUtf8("}")]);
+  return encodeUtf8(
+    `{${members.join(",")}${event.data === undefined ? "" : dataMember(event, event.data.bytes)}}`,
+  );
+}
+
+function dataMember({ datacontenttype: type }: CloudEvent, bytes: Uint8Array): string {
+  // Without a datacontenttype, `data` would be read as declared JSON from then on.
+  const text = type === undefined ? undefined : decodeUtf8(bytes);
+  if (type !== undefined && text !== undefined) {
+    if (!isJsonMediaType(type)) return `,"data":${JSON.stringify(text)}`;
+    if (isJsonValue(text)) return `,"data":${text}`;
   }
-  return encodeUtf8(`${head},"data_base64":"${encodeBase64(bytes)}"}`);
+  return `,"data_base64":"${encodeBase64(bytes)}"`;
 }
 
 /** The attribute's canonical string; undefined where it has none, which is noted. */
 function attributeValue(member: JsonMember, faults: Faults): string | undefined {
   if (member.kind === "string") return readJsonString(member.raw);
   const isCore = isCoreAttribute(member.name);
-  const text = member.kind === "boolean" || member.kind === "number" ? decodeUtf8(member.raw)! : "";
+  const text = member.kind === "boolean" || member.kind === "number" ? member.raw : "";
   if (!isCore && member.kind === "boolean") return text;
   if (!isCore && member.kind === "number" && text.length <= 11 && /^-?\d+$/.test(text)) {
     const value = Number(text);
@@ -107,7 +109,7 @@ function payloadOf(
   }
   // Without a readable datacontenttype, which is noted, nothing can be said of the data.
   if (data === undefined || contentType === undefined) return undefined;
-  if (isJsonMediaType(contentType)) return { bytes: data.raw, protoType: undefined };
+  if (isJsonMediaType(contentType)) return { bytes: encodeUtf8(data.raw), protoType: undefined };
   const text = data.kind === "string" ? readJsonString(data.raw) : undefined;
   if (text?.isWellFormed()) return { bytes: encodeUtf8(text), protoType: undefined };
   faults.add(
