@@ -41,7 +41,7 @@ export function methodAccess(methods: Iterable<DescMethod>): ReadonlyMap<DescMet
       `${method.parent.typeName}.${method.name} ${problem} (${method.parent.file.name}.proto)`;
     return { subject: method, scope, open: OPEN_SERVICES.has(method.parent.typeName), fault };
   });
-  return settle(listed, "option (weir.v1.scope)");
+  return settle(listed, "give it the option (weir.v1.scope)");
 }
 
 /** A plain HTTP route, as far as access goes. */
@@ -62,7 +62,7 @@ export function routeAccess<R extends ScopedRoute>(routes: Iterable<R>): Readonl
     const fault = (problem: string): string => `${route.method} ${route.path} ${problem}`;
     return { subject: route, scope: route.scope, open: OPEN_PATHS.has(route.path), fault };
   });
-  return settle(listed, "scope beside its path");
+  return settle(listed, "give it a scope beside its path");
 }
 
 /** Whether these scopes, of a token, include the one that is needed: admin.write includes admin.read. */
@@ -77,7 +77,7 @@ interface Listed<T> {
   readonly fault: (problem: string) => string;
 }
 
-function settle<T>(listed: readonly Listed<T>[], where: string): ReadonlyMap<T, Access> {
+function settle<T>(listed: readonly Listed<T>[], remedy: string): ReadonlyMap<T, Access> {
   const access = new Map<T, Access>();
   const problems: string[] = [];
   for (const { subject, scope, open, fault } of listed) {
@@ -86,7 +86,7 @@ function settle<T>(listed: readonly Listed<T>[], where: string): ReadonlyMap<T, 
     else if (known !== undefined && !open) access.set(subject, known);
     else if (open)
       problems.push(fault(`is open by name and must not have a scope, and has "${String(scope)}"`));
-    else if (scope === undefined) problems.push(fault(`has no scope: give it a ${where}`));
+    else if (scope === undefined) problems.push(fault(`has no scope: ${remedy}`));
     else
       problems.push(
         fault(`has the scope "${scope}", which does not exist: the scopes are ${SCOPES.join(", ")}`),
