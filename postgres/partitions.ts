@@ -36,6 +36,16 @@ export async function countDefaultRows(db: Database): Promise<number> {
   return rows[0]!.count;
 }
 
+/** How many months after the one of `now` have a partition. */
+export async function countMonthsAhead(db: Database, now: Date): Promise<number> {
+  const { rows } = await db.pool.query<{ count: number }>({
+    text: `select count(*)::int as count from pg_inherits join pg_class on pg_class.oid = inhrelid
+      where inhparent = 'events.event'::regclass and relname ~ '^event_[0-9]{4}_[0-9]{2}$' and relname > $1`,
+    values: [monthOf(now, 0).name],
+  });
+  return rows[0]!.count;
+}
+
 // Names and bounds are made of whole numbers alone, so they may stand in the text; DDL takes no parameters.
 async function ensurePartition(tx: Tx, { name, start, end }: Month): Promise<boolean> {
   await tx.query({ text: "set local lock_timeout = '5s'" });

@@ -60,16 +60,14 @@ export function createDatabase(options: DatabaseOptions): Database {
   };
   const pool = createPool(options.poolSize, options.connectTimeoutMs, options.statementTimeoutMs);
   const probes = createPool(1, PROBE_TIMEOUT_MS, PROBE_TIMEOUT_MS);
-  return {
-    pool,
-    probes,
-    async [Symbol.asyncDispose]() {
-      const closed = Promise.all([pool.end(), probes.end()]);
-      const timeout = delay(CLOSE_TIMEOUT_MS, "timeout", { ref: false });
-      if ((await Promise.race([closed, timeout])) === "timeout")
-        logger.warn("PostgreSQL did not close its connections within 5 s");
-    },
+  const close = async (): Promise<void> => {
+    const closed = Promise.all([pool.end(), probes.end()]);
+    const timeout = delay(CLOSE_TIMEOUT_MS, "timeout", { ref: false });
+    if ((await Promise.race([closed, timeout])) === "timeout")
+      logger.warn("PostgreSQL did not close its connections in time", { timeoutMs: CLOSE_TIMEOUT_MS });
   };
+  let closing: Promise<void> | undefined;
+  return { pool, probes, [Symbol.asyncDispose]: () => (closing ??= close()) };
 }
 
 function setReadOnly(client: pg.PoolClient, done: (error?: Error) => void): void {
@@ -85,4 +83,10 @@ export async function probe(db: Database): Promise<string | undefined> {
   );
   const silence = `PostgreSQL does not answer within ${PROBE_TIMEOUT_MS} ms`;
   return Promise.race([answer, delay(PROBE_TIMEOUT_MS, silence, { ref: false })]);
+}
+
+/** What the connections of a database do at the moment, and how many callers wait for one. */
+export function countConnections(db: Database): { idle: number; used: number; waiting: number } {
+  const { idleCount, totalCount, waitingCount } = db.pool;
+  return { idle: idleCount, used: totalCount - idleCount, waiting: waitingCount };
 }

@@ -1,0 +1,180 @@
+import { randomBytes } from "node:crypto";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+
+import { type StoredEvent } from "#core/event.ts";
+import { parseTimestamp } from "#core/timestamp.ts";
+import { insertEvents, occurredAt } from "#postgres/events.ts";
+import { classify } from "#postgres/failures.ts";
+import { getEvent, searchEvents } from "#postgres/search.ts";
+import { transaction, type Tx } from "#postgres/tx.ts";
+
+import { sketchEvent, useDatabase } from "./fixture.ts";
+
+const suite = useDatabase();
+const insert = (...events: StoredEvent[]): Promise<readonly StoredEvent[]> =>
+  transaction(suite.db, (tx) => insertEvents(tx, events));
+const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
+
+test("of events with one key the first stays, in one list and over several", async () => {
+  const key = { id: "twice", time: "2026-11-30T10:00:00.123456Z" };
+  const [a, b, c] = [1n, 2n, 3n].map((offset) =>
+    sketchEvent({ ...key, offset, data: bytes(`data ${offset}`) }),
+  );
+  expect(await insert(a!, b!)).toEqual([a]);
+  expect(await insert(c!)).toEqual([]);
+  expect((await getEvent(suite.db, { source: "/test", id: "twice" }))?.event).toEqual(a);
+});
+
+test("the key is the instant to the microsecond, cut off and not rounded, however it is written", async () => {
+  const at = (offset: bigint, time: string): StoredEvent => sketchEvent({ id: "instant", offset, time });
+  const first = at(0n, "2026-11-30T10:00:00.123456Z");
+  const same = [at(1n, "2026-11-30T11:00:00.123456000+01:00"), at(2n, "2026-11-30T10:00:00.123456999Z")];
+  const next = at(3n, "2026-11-30T10:00:00.123457Z");
+  expect(await insert(first, ...same, next)).toEqual([first, next]);
+});
+
+test("an event without a time has the key of its accept time: a redelivery meets its row, another record does not", async () => {
+  const record = sketchEvent({ id: "timeless", offset: 1n, time: undefined, acceptTime: 1_796_000_000_123 });
+  const other = sketchEvent({ id: "timeless", offset: 2n, time: undefined, acceptTime: 1_796_000_000_124 });
+  expect(await insert(record)).toEqual([record]);
+  expect(await insert(record, other)).toEqual([other]);
+  const found = await getEvent(suite.db, { source: "/test", id: "timeless" });
+  expect(found).toEqual({ event: record, dataSize: 0, otherTimes: [1_796_000_000_124_000n] });
+});
+
+test.each([
+  ["NUL in an attribute", { subject: "a\0b" }, "22021"],
+  ["NUL in an extension", { extensions: new Map([["ext", "a\0b"]]) }, "22P05"],
+  ["half of a surrogate pair in an extension", { extensions: new Map([["ext", "\ud800"]]) }, "22P02"],
+  ["a key longer than an index page takes", { source: randomBytes(6_000).toString("base64") }, "54000"],
+  ["an accept time beyond PostgreSQL's", { acceptTime: 9_300_000_000_000_000 }, "22008"],
+  ["an accept time beyond 64 bits of microseconds", { acceptTime: Number.MAX_VALUE }, "22008"],
+] as const)("%s is a data error", async (_, sketch, code) => {
+  const failure = await insert(sketchEvent({ offset: 1n, ...sketch })).catch((error: unknown) => error);
+  expect(failure).toMatchObject({ code });
+  expect(classify(failure)).toBe("data");
+});
+
+test("a month without a partition falls into the default one; without that it is an operations fault", async () => {
+  const event = sketchEvent({ offset: 1n, time: "1999-12-31T23:59:59Z" });
+  await suite.db.pool.query("alter table events.event detach partition events.event_default");
+  const failure = await insert(event).catch((error: unknown) => error);
+  await suite.db.pool.query("alter table events.event attach partition events.event_default default");
+  expect(failure).toMatchObject({ code: "23514" });
+  expect(classify(failure)).toBe("operations");
+  expect(await insert(event)).toEqual([event]);
+});
+
+test("large payloads go in several statements of the one transaction", async () => {
+  const data = randomBytes(1024 * 1024);
+  const events = Array.from({ length: 20 }, (_, index) => sketchEvent({ offset: BigInt(index), data }));
+  const sizes: number[] = [];
+  const written = await transaction(suite.db, (tx) => {
+    const measured = {
+      query: (statement: Parameters<Tx["query"]>[0]) => {
+        sizes.push(statement.values!.reduce((sum: number, value: Buffer) => sum + value.length, 0));
+        return tx.query(statement);
+      },
+    } as Tx;
+    return insertEvents(measured, events);
+  });
+  expect(written).toEqual(events);
+  expect(sizes).toHaveLength(5);
+  expect(Math.max(...sizes)).toBeLessThan(5 * 1024 * 1024);
+  const huge = sketchEvent({ offset: 99n, data: randomBytes(6 * 1024 * 1024) });
+  expect(await insert(huge)).toEqual([huge]);
+});
+
+test("whatever an event holds comes back exactly, in lists and alone", async () => {
+  const text = fc
+    .string({ unit: "binary", minLength: 1, maxLength: 40 })
+    .filter((value) => !value.includes("\0"));
+  const name = fc.stringMatching(/^[a-z0-9]{1,20}$/);
+  const optional = fc.option(text, { nil: undefined });
+  const two = (value: number): string => String(value).padStart(2, "0");
+  const time = fc
+    .record({
+      date: fc.date({ min: new Date("0002-01-01"), max: new Date("9998-12-31"), noInvalidDate: true }),
+      fraction: fc.stringMatching(/^(\.[0-9]{1,12})?$/),
+      offset: fc.integer({ min: -23 * 60, max: 23 * 60 }),
+      zulu: fc.constantFrom("Z", "z", undefined),
+      t: fc.constantFrom("T", "t"),
+    })
+    .map(({ date, fraction, offset, zulu, t }) => {
+      const minutes = Math.abs(offset);
+      const zone = zulu ?? `${offset < 0 ? "-" : "+"}${two(Math.floor(minutes / 60))}:${two(minutes % 60)}`;
+      return parseTimestamp(`${date.toISOString().slice(0, 19).replace("T", t)}${fraction}${zone}`)!;
+    });
+  const data = fc.record({
+    bytes: fc.uint8Array({ maxLength: 400 }),
+    protoType: fc.option(text, { nil: undefined }),
+  });
+  const stored: fc.Arbitrary<StoredEvent> = fc.record({
+    event: fc.record({
+      id: text,
+      source: text,
+      type: text,
+      subject: optional,
+      time: fc.option(time, { nil: undefined, freq: 10 }),
+      datacontenttype: optional,
+      dataschema: optional,
+      extensions: fc
+        .dictionary(
+          fc.oneof(name, fc.constantFrom("tags", "severitynumber")),
+          fc.oneof(text, fc.constant("")),
+        )
+        .map((entries) => new Map(Object.entries(entries).toSorted(([a], [b]) => (a < b ? -1 : 1)))),
+      data: fc.option(data, { nil: undefined }),
+    }),
+    acceptTime: fc.integer({ min: 0, max: 253_402_300_799_999 }),
+    principal: fc.oneof(text, fc.constant("")),
+    traceParent: optional,
+    traceState: optional,
+    position: fc.record({
+      topic: text,
+      partition: fc.constant(0),
+      offset: fc.bigInt({ min: 0n, max: 2n ** 63n - 1n }),
+    }),
+  });
+  let run = 0;
+  await fc.assert(
+    fc.asyncProperty(fc.array(stored, { minLength: 1, maxLength: 20 }), async (sketches) => {
+      run++;
+      // An id and a partition of its own for each, so that none is a duplicate and a cursor leads to it alone.
+      const events = sketches.map((each, index) => ({
+        ...each,
+        event: { ...each.event, id: `${run}/${index}/${each.event.id}` },
+        position: { ...each.position, partition: run * 100 + index },
+      }));
+      await insert(...events);
+      for (const each of events) {
+        const { source, id } = each.event;
+        const found = await getEvent(suite.db, { source, id, time: occurredAt(each) });
+        expect(found).toEqual({
+          event: each,
+          dataSize: each.event.data?.bytes.byteLength ?? 0,
+          otherTimes: [],
+        });
+        expect([...found!.event.event.extensions]).toEqual([...each.event.extensions]);
+        const [listed] = await searchEvents(suite.db, {
+          order: "time",
+          after: {
+            occurredAt: occurredAt(each),
+            partition: each.position.partition,
+            offset: each.position.offset - 1n,
+          },
+          limit: 1,
+        });
+        const { data: payload, ...attributes } = each.event;
+        expect(listed).toMatchObject({
+          ...each,
+          event: attributes,
+          dataSize: payload?.bytes.byteLength ?? 0,
+        });
+        expect(listed!.event).not.toHaveProperty("data");
+      }
+    }),
+    { numRuns: 60 },
+  );
+});
