@@ -11,7 +11,20 @@ const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /** The UTF-8 bytes of a text. A lone surrogate, which has none, becomes U+FFFD: check `isWellFormed` where it matters. */
 export function encodeUtf8(text: string): Uint8Array {
-  return encoder.encode(text);
+  return (text.length <= SHORT ? encodeAscii(text) : undefined) ?? encoder.encode(text);
+}
+
+// The call into the engine costs more than a short text does, and an event has a dozen of them.
+const SHORT = 64;
+
+function encodeAscii(text: string): Uint8Array | undefined {
+  const bytes = new Uint8Array(text.length);
+  for (let at = 0; at < text.length; at += 1) {
+    const code = text.charCodeAt(at);
+    if (code > 127) return undefined;
+    bytes[at] = code;
+  }
+  return bytes;
 }
 
 /** The text of UTF-8 bytes, a byte order mark kept; undefined where they are not UTF-8 (RFC 3629). */
