@@ -48,6 +48,7 @@ export async function startKafkaInDocker(options: Omit<KafkaOptions, "jars">): P
 
 function clusterId(dataDir: string): string {
   const file = `${dataDir}.cluster-id`;
-  if (!existsSync(file)) writeFileSync(file, randomBytes(16).toString("base64url"));
+  // The leading zero keeps a dash from the beginning, which the image's script would take for an option.
+  if (!existsSync(file)) writeFileSync(file, Buffer.concat([Buffer.of(0), randomBytes(15)]).toString("base64url"));
   return readFileSync(file, "utf8");
 }

@@ -62,7 +62,8 @@ export async function startKafka(options: KafkaOptions): Promise<Child> {
   if (!existsSync(join(logDirs, "meta.properties"))) {
     rmSync(logDirs, { recursive: true, force: true });
     const clusterId = randomBytes(16).toString("base64url");
-    const format = ["kafka.tools.StorageTool", "format", "-t", clusterId, "-c", config];
+    // In one argument: an id may begin with a dash, and would be taken for an option.
+    const format = ["kafka.tools.StorageTool", "format", `--cluster-id=${clusterId}`, "-c", config];
     await runTool("java", [...useArchive, ...jvm, ...format], {
       failure: "Kafka's data folder could not be formatted",
       signal,
