@@ -12,7 +12,7 @@ import { createTestDatabase } from "./database.ts";
 
 /** What a suite may choose of its Weir; everything else is its own and fresh. */
 export interface WeirOptions {
-  /** Brokers instead of the run's. */
+  /** Brokers instead of the run's; its topics stay there. */
   readonly brokers?: string;
   /** A migrated database instead of a new one; it is not dropped. */
   readonly databaseUrl?: string;
@@ -50,12 +50,13 @@ const START_TIMEOUT_MS = 30_000;
 export async function startWeir(options: WeirOptions = {}): Promise<Weir> {
   await using stack = new AsyncDisposableStack();
   const { brokers = inject("kafkaBrokers"), until = "all" } = options;
+  const isShared = options.brokers === undefined;
   const databaseUrl = options.databaseUrl ?? stack.use(await createTestDatabase()).url;
   const folder = mkdtempSync(join(tmpdir(), "weir-suite-"));
   stack.defer(() => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
   const suite = randomUUID().slice(0, 8);
   const [topic, deadLetterTopic] = [`test.events.${suite}`, `test.dlq.${suite}`];
-  stack.defer(() => deleteTopics(brokers, [topic, deadLetterTopic]));
+  if (isShared) stack.defer(() => deleteTopics(brokers, [topic, deadLetterTopic]));
 
   const secret = randomBytes(32).toString("hex");
   const env = {

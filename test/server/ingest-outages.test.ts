@@ -1,0 +1,180 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Code } from "@connectrpc/connect";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+
+import { type Child, untilReady } from "../../dev/child.ts";
+import { cacheFolder, fetchKafkaJars } from "../../dev/kafka-jars.ts";
+import { startKafka } from "../../dev/kafka.ts";
+import { freePort } from "../../dev/ports.ts";
+import { createProxy } from "../postgres/fixture.ts";
+import { createTestDatabase } from "../support/database.ts";
+import { readTopic } from "../support/topic.ts";
+import { startWeir, type Weir } from "../support/weir.ts";
+import { createClients, httpRefusalOf, PROTOCOLS, refusalOf } from "./clients.ts";
+import { sketch, toMessage, toStructured } from "./events.ts";
+
+async function post(weir: Weir, token: string, event = sketch()): Promise<Response> {
+  const { headers, body } = toStructured(event);
+  const authorized = { ...headers, authorization: `Bearer ${token}` };
+  return fetch(`${weir.baseUrl}/v1/events`, { method: "POST", headers: authorized, body });
+}
+
+async function readyServices(weir: Weir): Promise<Record<string, boolean>> {
+  const response = await fetch(`${weir.baseUrl}/readyz`);
+  const { services } = (await response.json()) as { services: Record<string, { ready: boolean }> };
+  return Object.fromEntries(Object.entries(services).map(([name, { ready }]) => [name, ready]));
+}
+
+test("events are taken in while PostgreSQL is away, reads are refused, and both work when it is back", async () => {
+  await using database = await createTestDatabase();
+  await using proxy = await createProxy(database.url);
+  await using weir = await startWeir({ databaseUrl: proxy.url });
+  const token = await weir.token();
+  const { ingest, search } = createClients(weir.baseUrl, token);
+  expect((await search.searchEvents({})).events).toEqual([]);
+
+  await proxy.cut();
+  await untilReady(weir.server, async () => !(await readyServices(weir))["weir.v1.SearchService"], {
+    timeoutMs: 10_000,
+  });
+  expect(await readyServices(weir)).toEqual({
+    "weir.v1.IngestService": true,
+    "weir.v1.SearchService": false,
+  });
+  const { receipt } = await ingest.createEvent({ event: toMessage(sketch()) });
+  expect(receipt?.position?.offset).toBeGreaterThanOrEqual(0n);
+  expect((await post(weir, token)).status).toBe(200);
+  for (const read of [search.searchEvents({}), search.getEvent({ name: "events/a:b" })]) {
+    const refusal = await refusalOf(read);
+    expect(refusal).toMatchObject({ code: Code.Unavailable, reason: "DATABASE_UNAVAILABLE" });
+    expect(refusal.retryAfterMs).toBeGreaterThan(0);
+  }
+
+  await proxy.restore();
+  await untilReady(weir.server, async () => (await readyServices(weir))["weir.v1.SearchService"] === true, {
+    timeoutMs: 10_000,
+  });
+  expect((await search.searchEvents({})).events).toEqual([]);
+});
+
+describe("without a broker", () => {
+  let weir: Weir;
+  let token: string;
+  beforeAll(async () => {
+    weir = await startWeir({
+      brokers: `127.0.0.1:${await freePort()}`,
+      env: { WEIR_PUBLISH_TIMEOUT: "1s" },
+      until: "listening",
+    });
+    token = await weir.token();
+  });
+  afterAll(() => weir[Symbol.asyncDispose]());
+
+  test.each(PROTOCOLS)(
+    "an event is refused with the promise that nothing was published, by %s",
+    async (protocol) => {
+      const { ingest } = createClients(weir.baseUrl, token, protocol);
+      const refusal = await refusalOf(ingest.createEvent({ event: toMessage(sketch()) }));
+      expect(refusal).toMatchObject({ code: Code.Unavailable, reason: "PRODUCER_UNAVAILABLE" });
+      expect(refusal.message).toContain("Nothing was published");
+      expect(refusal.metadata).toEqual({ cause: "BROKER_AWAY" });
+      expect(refusal.retryAfterMs).toBe(1_000);
+    },
+  );
+
+  test("an event is refused with 503 and Retry-After by HTTP", async () => {
+    const response = await post(weir, token);
+    expect(response.headers.get("retry-after")).toBe("1");
+    expect(await httpRefusalOf(response)).toMatchObject({
+      status: 503,
+      reason: "PRODUCER_UNAVAILABLE",
+      retryAfterMs: 1_000,
+    });
+  });
+
+  test("an event is still judged", async () => {
+    const { ingest } = createClients(weir.baseUrl, token);
+    const refusal = await refusalOf(ingest.createEvent({ event: toMessage(sketch({ id: "" })) }));
+    expect(refusal).toMatchObject({ code: Code.InvalidArgument, reason: "INVALID_ATTRIBUTES" });
+    expect(await ingest.validateEvent({ event: toMessage(sketch()) })).toMatchObject({ valid: true });
+  });
+});
+
+describe("with a broker that stops answering", () => {
+  let broker: Child;
+  let weir: Weir;
+  let token: string;
+  const stack = new AsyncDisposableStack();
+  beforeAll(async () => {
+    const folder = mkdtempSync(join(tmpdir(), "weir-frozen-"));
+    stack.defer(() => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
+    const [port, controllerPort] = [await freePort(), await freePort()];
+    const jars = await fetchKafkaJars(cacheFolder(), { say: () => {} });
+    broker = await startKafka({ jars, dataDir: join(folder, "kafka"), logDir: folder, port, controllerPort });
+    stack.defer(() => broker.stop());
+    weir = stack.use(
+      await startWeir({
+        brokers: `127.0.0.1:${port}`,
+        // Room for one record that is sent and two that wait behind it.
+        env: { WEIR_REQUEST_TIMEOUT: "3s", WEIR_PRODUCER_QUEUE: "3" },
+      }),
+    );
+    token = await weir.token();
+  });
+  afterAll(() => stack.disposeAsync());
+
+  test("each sender learns at the deadline whether its event may be on the log, and a repeat is taken", async () => {
+    const { ingest } = createClients(weir.baseUrl, token);
+    const [sent, waiting] = [toMessage(sketch()), toMessage(sketch())];
+    await ingest.createEvent({ event: toMessage(sketch()) });
+
+    process.kill(broker.pid, "SIGSTOP");
+    try {
+      const sentCall = refusalOf(ingest.createEvent({ event: sent }));
+      await untilReady(weir.server, async () => (await queued(weir)) === 1, { timeoutMs: 2_500 });
+      const waitingCall = refusalOf(ingest.createEvent({ event: waiting }));
+      const waitingPost = post(weir, token).then(httpRefusalOf);
+      await untilReady(weir.server, async () => (await queued(weir)) === 3, { timeoutMs: 2_500 });
+
+      const overflow = await refusalOf(ingest.createEvent({ event: toMessage(sketch()) }));
+      expect(overflow).toMatchObject({
+        code: Code.Unavailable,
+        reason: "PRODUCER_UNAVAILABLE",
+        retryAfterMs: 1_000,
+      });
+      expect(overflow.metadata).toEqual({ cause: "QUEUE_FULL" });
+      const unknown = await sentCall;
+      expect(unknown).toMatchObject({
+        code: Code.Unavailable,
+        reason: "PUBLISH_OUTCOME_UNKNOWN",
+        retryAfterMs: 1_000,
+      });
+      expect(unknown.message).toMatch(/unknown whether.*Send it again/s);
+      const unpublished = {
+        code: Code.Unavailable,
+        reason: "PRODUCER_UNAVAILABLE",
+        metadata: { cause: "CANCELLED" },
+      };
+      expect(await waitingCall).toMatchObject(unpublished);
+      expect(await waitingPost).toMatchObject({ ...unpublished, status: 503 });
+    } finally {
+      process.kill(broker.pid, "SIGCONT");
+    }
+
+    await untilReady(weir.server, async () => (await queued(weir)) === 0, { timeoutMs: 20_000 });
+    const { receipt } = await ingest.createEvent({ event: sent });
+    expect(receipt?.name).toContain(sent.id);
+    const records = await readTopic(weir.brokers, weir.topic);
+    const ids = records.map(({ headers }) => headers.find(([name]) => name === "ce_id")?.[1]?.toString());
+    expect(ids).toContain(sent.id);
+    expect(ids).not.toContain(waiting.id);
+  });
+});
+
+/** Records that wait for the broker or are on the way to it. */
+async function queued(weir: Weir): Promise<number> {
+  const page = await (await fetch(`${weir.baseUrl}/metrics`)).text();
+  return Number(/^weir_producer_queue_records (\d+)$/m.exec(page)?.[1]);
+}
