@@ -47,3 +47,14 @@ const LIBRARY_ERRORS: Partial<Record<Code, Pick<Failure, "reason" | "metadata">>
   [Code.Canceled]: { reason: "CANCELLED" },
   [Code.Aborted]: { reason: "CANCELLED" },
 };
+
+/**
+ * An error of reading a request. The RPC library calls it internal that bytes are no protobuf message, or that they do
+ * not inflate; but those are the client's. Changed in place, since the library may be about to write this very error.
+ */
+export function asInputFault(error: unknown): unknown {
+  if (!(error instanceof ConnectError) || error.code !== Code.Internal || reasonOf(error) !== undefined)
+    return error;
+  addDetails(error, { reason: "INVALID_REQUEST" });
+  return Object.assign(error, { code: Code.InvalidArgument });
+}

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Code } from "@connectrpc/connect";
 import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
 import { abortableItems, causeOf, clientGone } from "./deadlines.ts";
+import { asInputFault } from "./error-funnel.ts";
 import { toConnectError } from "./errors.ts";
 import { type ServerRequest, type ServerResponse } from "./listener.ts";
 
@@ -46,7 +47,10 @@ export async function readBody(
     chunks.push(chunk);
   }
   const body = Buffer.concat(chunks);
-  return compression === undefined ? body : await compression.decompress(body, maxBytes);
+  if (compression === undefined) return body;
+  return await compression
+    .decompress(body, maxBytes)
+    .catch((error: unknown) => Promise.reject(asInputFault(error)));
 }
 
 function compressionOf(coding: string | undefined): typeof compressionGzip | undefined {

@@ -27,7 +27,7 @@ import {
   clientGone,
   type DeadlineLimits,
 } from "./deadlines.ts";
-import { type ErrorFunnel } from "./error-funnel.ts";
+import { asInputFault, type ErrorFunnel } from "./error-funnel.ts";
 import { httpAnswerOf, methodNotAllowed, reasonOf, toConnectError } from "./errors.ts";
 import { writeAnswer } from "./http-answer.ts";
 import { type ServerRequest, type ServerResponse } from "./listener.ts";
@@ -67,6 +67,8 @@ interface Call {
   readonly client: AbortSignal;
   /** Raised when the call ends, however it does. */
   signal: AbortSignal;
+  /** The request was read: what fails from now on is not of its bytes. */
+  read: boolean;
 }
 
 const callKey = createContextKey<Call | undefined>(undefined);
@@ -152,7 +154,9 @@ function streamCapacity(limit: number): ConnectError {
 /** What a call ended with: an error, or undefined where all went well. The signal of a call is raised either way. */
 function outcomeOf(call: Call, signal: AbortSignal): ConnectError | undefined {
   if (call.client.aborted) return clientGone();
-  return signal.reason instanceof ConnectError ? signal.reason : undefined;
+  if (!(signal.reason instanceof ConnectError)) return undefined;
+  if (!call.read) asInputFault(signal.reason);
+  return signal.reason;
 }
 
 function measure(
@@ -182,13 +186,25 @@ function guard({ funnel, streamsEnd }: RpcOptions): Interceptor {
         throw toError(error);
       }
     }
+    const call = request.contextValues.get(callKey);
+    if (call !== undefined) call.read = true;
+    const inner = request.stream ? { ...request, message: inputs(request.message) } : request;
     try {
-      const response = await abortable(next(request), signal);
+      const response = await abortable(next(inner), signal);
       return response.stream ? { ...response, message: messages(response.message) } : response;
     } catch (error) {
       throw toError(error);
     }
   };
+}
+
+/** The messages of a streaming request, which are read while its handler runs. */
+async function* inputs<T>(messages: AsyncIterable<T>): AsyncGenerator<T> {
+  try {
+    yield* messages;
+  } catch (error) {
+    throw asInputFault(error);
+  }
 }
 
 async function serve(
@@ -233,7 +249,7 @@ function universalRequestOf(
   } catch {
     return undefined;
   }
-  const call: Call = { startedAt, client: universal.signal, signal: universal.signal };
+  const call: Call = { startedAt, client: universal.signal, signal: universal.signal, read: false };
   values.set(callKey, call);
   async function* body(): AsyncGenerator<Uint8Array> {
     yield* bodyChunks(universal.body as AsyncIterable<Uint8Array>, call.signal);
