@@ -45,6 +45,7 @@ export function acquireLock(file: string, url: string): Lock | Holder {
         if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
       }
       const found = readLock(file);
+      if (found === undefined) continue;
       if (found.holder !== undefined && isAlive(found.holder)) return found.holder;
       removeStale(file, mine, found.text);
     }
@@ -65,12 +66,14 @@ export function acquireLock(file: string, url: string): Lock | Holder {
   };
 }
 
-function readLock(file: string): { readonly text: string; readonly holder: Holder | undefined } {
+/** Undefined where there is no lock by now. */
+function readLock(file: string): { readonly text: string; readonly holder?: Holder } | undefined {
+  let text: string | undefined;
   try {
-    const text = readFileSync(file, "utf8");
-    return { text, holder: holderSchema.safeParse(JSON.parse(text)).data };
+    text = readFileSync(file, "utf8");
+    return { text, holder: holderSchema.parse(JSON.parse(text)) };
   } catch {
-    return { text: "", holder: undefined };
+    return text === undefined ? undefined : { text };
   }
 }
 

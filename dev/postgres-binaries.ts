@@ -1,5 +1,14 @@
 import { execFileSync, spawnSync } from "node:child_process";
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from "node:fs";
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+} from "node:fs";
 import { dirname, join } from "node:path";
 
 import { type Owner } from "./postgres-owner.ts";
@@ -48,11 +57,12 @@ function canRun(user: Owner, binaries: string): boolean {
 
 /** Libraries are found relative to the binaries, by relative symlinks: both are kept as they are. */
 function copyBinaries(packaged: string, copy: string): void {
-  mkdirSync(dirname(copy), { recursive: true });
+  if (mkdirSync(dirname(copy), { recursive: true }) !== undefined) chmodSync(dirname(copy), 0o711);
   const partial = mkdtempSync(`${copy}-`);
   try {
     cpSync(packaged, partial, { recursive: true, verbatimSymlinks: true });
-    execFileSync("chmod", ["-R", "a+rX", dirname(copy)]);
+    // Whatever umask the packages were installed under.
+    execFileSync("chmod", ["-R", "a+rX", partial]);
     renameSync(partial, copy);
   } catch (error) {
     rmSync(partial, { recursive: true, force: true });

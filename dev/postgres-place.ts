@@ -70,8 +70,9 @@ function elsewhere(dataFolder: string): string {
   return join(ELSEWHERE, createHash("sha256").update(dataFolder).digest("hex").slice(0, 12));
 }
 
+/** Whatever the umask says. */
 function makeEnterable(folder: string): void {
+  if (mkdirSync(dirname(folder), { recursive: true }) !== undefined) chmodSync(dirname(folder), 0o711);
   mkdirSync(folder, { recursive: true });
-  if (dirname(folder) === ELSEWHERE) chmodSync(ELSEWHERE, 0o711);
   chmodSync(folder, 0o711);
 }

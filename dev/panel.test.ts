@@ -1,0 +1,65 @@
+import { execFileSync } from "node:child_process";
+import { describe, expect, it } from "vitest";
+
+import { panel, postLine, quote, searchLine } from "./panel.ts";
+
+const facts = { url: "http://127.0.0.1:8080", token: "aaa.bbb.ccc" };
+
+/** The words that a shell makes of a line. */
+function words(line: string, shell = "sh"): string[] {
+  // NUL between words, for a word may hold a line's end.
+  const script = `show() { for word; do printf '%s\\000' "$word"; done; }; show ${line}`;
+  return execFileSync(shell, ["-c", script], { encoding: "utf8" }).split("\0").slice(0, -1);
+}
+
+describe("quote", () => {
+  it.each([
+    ["plain"],
+    ["two words"],
+    ["it's"],
+    ['$HOME `id` \\ "x" !1'],
+    [""],
+    ["line\nend"],
+    ["*?[a]~#&|;<>()"],
+  ])("makes one word of %j", (text) => {
+    expect(words(quote(text))).toEqual([text]);
+  });
+});
+
+describe.each(["sh", "bash"])("the lines of the panel, pasted into %s", (shell) => {
+  it("post an event with the token, a new id and the time of pasting", () => {
+    const line = words(postLine(facts), shell);
+    expect(line.slice(0, 3)).toEqual(["curl", "-sS", "http://127.0.0.1:8080/v1/events"]);
+    expect(line).toContain("Authorization: Bearer aaa.bbb.ccc");
+    expect(line).toContain("Content-Type: application/cloudevents+json");
+    const event = JSON.parse(line.at(-1) ?? "") as Record<string, string>;
+    expect(event).toMatchObject({ specversion: "1.0", source: "/hello", type: "com.example.hello" });
+    expect(event["id"]).toMatch(/^hello-\d+$/);
+    expect(Math.abs(Date.parse(event["time"] ?? "") - Date.now())).toBeLessThan(60_000);
+  });
+
+  it("search with the token, by reflection", () => {
+    const line = words(searchLine(facts), shell);
+    expect(line.slice(0, 3)).toEqual(["npx", "buf", "curl"]);
+    expect(line).toContain("Authorization: Bearer aaa.bbb.ccc");
+    expect(line).not.toContain("--schema");
+    expect(line.at(-1)).toBe("http://127.0.0.1:8080/weir.v1.SearchService/SearchEvents");
+  });
+});
+
+describe("the panel", () => {
+  it("names the URL, the token alone on its line, and the logs", () => {
+    const text = panel({ ...facts, tokenLife: "24 hours", oneCopy: true, logs: "/clone/.weir/log" });
+    expect(text).toContain("Weir runs at http://127.0.0.1:8080\n");
+    expect(text.split("\n")).toContain("aaa.bbb.ccc");
+    expect(text.split("\n")).toContain(postLine(facts));
+    expect(text.split("\n")).toContain(searchLine(facts));
+    expect(text).toContain("/clone/.weir/log");
+  });
+
+  it("says that there is one copy only where that is so", () => {
+    const more = { ...facts, tokenLife: "24 hours", logs: "log" };
+    expect(panel({ ...more, oneCopy: true })).toContain("one copy");
+    expect(panel({ ...more, oneCopy: false })).not.toContain("copy");
+  });
+});

@@ -1,0 +1,210 @@
+import { execFile, execFileSync } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, describe, expect, inject, it, vi } from "vitest";
+
+import { isAlive, type ProcessIdentity } from "../../dev/identity.ts";
+import { freePort } from "../../dev/ports.ts";
+import { environment, type Launcher, startedProcesses, startLauncher } from "./launcher.ts";
+
+const root = join(import.meta.dirname, "../..");
+const START_MS = 120_000;
+
+let folder: string;
+let port: number;
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), "weir-launcher-"));
+  port = await freePort();
+});
+
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+/** Runs a line in another terminal: in the folder of the clone, by this shell. */
+async function paste(line: string, shell: string): Promise<string> {
+  const { stdout } = await promisify(execFile)(shell, ["-c", line], { cwd: root, env: environment() });
+  return stdout;
+}
+
+/** The panel's line that begins with this command. */
+function lineOf(output: string, command: string): string {
+  const line = output.split("\n").find((each) => each.startsWith(command));
+  if (line === undefined) throw new Error(`no line begins with ${command}:\n${output}`);
+  return line;
+}
+
+async function expectEventually(line: string, text: string): Promise<void> {
+  await vi.waitFor(async () => expect(await paste(line, "sh")).toContain(text), {
+    timeout: 20_000,
+    interval: 100,
+  });
+}
+
+function expectNothingLeft(dataFolder: string, processes: Iterable<ProcessIdentity>): void {
+  for (const identity of processes) expect(isAlive(identity)).toBe(false);
+  expect(existsSync(join(dataFolder, "lock"))).toBe(false);
+  expect(existsSync(join(dataFolder, "run.json"))).toBe(false);
+}
+
+describe("a Weir on this machine", () => {
+  let launcher: Launcher;
+  let output: string;
+  const data = (): string => join(folder, "data");
+  const start = (): Launcher => startLauncher(data(), { WEIR_PORT: String(port) });
+  let eventId: string;
+
+  it("comes up from an empty folder, a line with its time for each step", { timeout: START_MS }, async () => {
+    launcher = start();
+    output = await launcher.running;
+    for (const step of [
+      "PostgreSQL 18 at",
+      "Kafka 4.4 at",
+      "database migrated",
+      "server ready",
+      "workers ready",
+    ])
+      expect(output).toMatch(new RegExp(`^ +\\d+\\.\\d s  ${step}`, "m"));
+    expect(output).toContain(`Weir runs at http://127.0.0.1:${port}\n`);
+    expect(output).toContain("one copy");
+    expect([...startedProcesses(data()).keys()]).toEqual(
+      expect.arrayContaining(["PostgreSQL", "Kafka", "server", "workers"]),
+    );
+  });
+
+  it("prints lines that post an event and find it again, as pasted", { timeout: 60_000 }, async () => {
+    const receipt = JSON.parse(await paste(lineOf(output, "curl "), "bash")) as { receipt: { name: string } };
+    expect(receipt.receipt.name).toMatch(/^events\/%2Fhello:hello-\d+$/);
+    eventId = receipt.receipt.name.split(":")[1] ?? "";
+    await expectEventually(lineOf(output, "npx buf curl "), eventId);
+  });
+
+  it("takes the tokens of npm run token", { timeout: 60_000 }, async () => {
+    const token = execFileSync(process.execPath, ["dev/token.ts", "--scope", "events.read", "--ttl", "1m"], {
+      cwd: root,
+      env: { ...environment(), WEIR_DEV_DATA_DIR: data() },
+      encoding: "utf8",
+    }).trim();
+    const call = (method: string): Promise<Response> =>
+      fetch(`http://127.0.0.1:${port}/weir.v1.${method}`, {
+        method: "POST",
+        headers: { "Content-Type": "application/json", Authorization: `Bearer ${token}` },
+        body: "{}",
+      });
+    expect((await call("SearchService/SearchEvents")).status).toBe(200);
+    expect((await call("IngestService/CreateEvent")).status).toBe(403);
+  });
+
+  it("refuses a second start, and says where the first is", { timeout: 30_000 }, async () => {
+    const second = await startLauncher(data(), { WEIR_PORT: String(await freePort()) }).ended;
+    expect(second.code).toBe(1);
+    expect(second.stderr.trim()).toBe(
+      `A Weir runs here already, at http://127.0.0.1:${port} (process ${launcher.pid}).`,
+    );
+  });
+
+  it("is cleaned up and comes up again with its data after a SIGKILL", { timeout: START_MS }, async () => {
+    const before = startedProcesses(data());
+    launcher.kill("SIGKILL");
+    await launcher.ended;
+    for (const [name, identity] of before) expect(isAlive(identity)).toBe(name !== "setup");
+
+    launcher = start();
+    output = await launcher.running;
+    for (const name of ["workers", "server", "Kafka", "PostgreSQL"])
+      expect(output).toContain(`${name} of an earlier start stopped`);
+    for (const identity of before.values()) expect(isAlive(identity)).toBe(false);
+    await expectEventually(lineOf(output, "npx buf curl "), eventId);
+  });
+
+  it.each(["server", "Kafka"])(
+    "ends with one line on which part it was, and its log, when %s dies",
+    { timeout: START_MS },
+    async (name) => {
+      const processes = startedProcesses(data());
+      const victim = processes.get(name);
+      process.kill(victim?.pid ?? 0, "SIGKILL");
+      const { code, stderr } = await launcher.ended;
+      expect(code).toBe(1);
+      expect(stderr).toContain(`${name} (process ${victim?.pid}) was ended by SIGKILL.\n`);
+      expect(stderr).toContain(`log: ${join(data(), "log", `${name.toLowerCase()}.log`)}\n`);
+      expectNothingLeft(data(), processes.values());
+      launcher = start();
+      output = await launcher.running;
+    },
+  );
+
+  it("stops in order on SIGTERM and leaves no process and no lock", { timeout: 60_000 }, async () => {
+    const processes = startedProcesses(data());
+    launcher.kill("SIGTERM");
+    const { code, stdout, stderr } = await launcher.ended;
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+    const stops = [...stdout.matchAll(/ s {2}(\S+) stopped$/gm)].map(([, name]) => name);
+    expect(stops).toEqual(["workers", "server", "Kafka", "PostgreSQL"]);
+    expectNothingLeft(data(), processes.values());
+  });
+});
+
+describe("a start that cannot be", () => {
+  const refused = async (settings: Readonly<Record<string, string>>): Promise<string> => {
+    const dataFolder = mkdtempSync(join(folder, "refused-"));
+    const { code, stderr } = await startLauncher(dataFolder, settings).ended;
+    expect(code).toBe(1);
+    expect(existsSync(join(dataFolder, "lock"))).toBe(false);
+    // Nothing heavy was begun.
+    expect(existsSync(join(dataFolder, "kafka"))).toBe(false);
+    expect(existsSync(join(dataFolder, "postgres"))).toBe(false);
+    return stderr.trim();
+  };
+
+  it("names WEIR_PORT where the port is busy", async () => {
+    const other = createServer().listen(0, "127.0.0.1");
+    await once(other, "listening");
+    const address = other.address() as { port: number };
+    expect(await refused({ WEIR_PORT: String(address.port) })).toBe(
+      `Port ${address.port} of 127.0.0.1 is not to be had (EADDRINUSE): set WEIR_PORT to another.`,
+    );
+    other.close();
+  });
+
+  it("says what is missing where there is neither Java nor Docker", async () => {
+    expect(await refused({ WEIR_PORT: "0", PATH: "" })).toMatch(
+      /^Kafka needs Java 17 with Maven, or Docker;[^\n]*$/,
+    );
+  });
+
+  it("names the data folder where that cannot be written", async () => {
+    const { code, stderr } = await startLauncher("/dev/null/weir", {}).ended;
+    expect(code).toBe(1);
+    expect(stderr.trim()).toBe(
+      "The data folder /dev/null/weir cannot be written (ENOTDIR): set WEIR_DEV_DATA_DIR to another.",
+    );
+  });
+
+  it("names every bad setting at once", async () => {
+    const stderr = await refused({ WEIR_PORT: "many", WEIR_KAFKA_BROKERS: "no port" });
+    expect(stderr).toContain("WEIR_PORT ");
+    expect(stderr).toContain("WEIR_KAFKA_BROKERS ");
+  });
+});
+
+it("takes the operator's own Kafka and PostgreSQL where they are named", { timeout: START_MS }, async () => {
+  const dataFolder = join(folder, "own");
+  const launcher = startLauncher(dataFolder, {
+    WEIR_PORT: "0",
+    WEIR_KAFKA_BROKERS: inject("kafkaBrokers"),
+    WEIR_DATABASE_URL: inject("databaseUrl"),
+  });
+  const output = await launcher.running;
+  expect(output).not.toContain("one copy");
+  expect([...startedProcesses(dataFolder).keys()].toSorted()).toEqual(["server", "setup", "workers"]);
+  // Ctrl-C through npm arrives twice.
+  launcher.kill("SIGINT");
+  launcher.kill("SIGINT");
+  const { code, stdout } = await launcher.ended;
+  expect(code).toBe(0);
+  expect(stdout).not.toContain("at once");
+});
