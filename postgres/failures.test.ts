@@ -40,7 +40,7 @@ describe("by SQLSTATE", () => {
     ["55P03", "operations", "lock_not_available"],
     ["XX000", "operations", "internal_error"],
     ["XX001", "operations", "data_corrupted"],
-  ] as const)("%s is %s (%s)", (code, expected) => {
+  ] as const)("%s is %s (%s)", (code, expected, _name) => {
     expect(classify(withCode(code))).toBe(expected);
   });
 });

@@ -71,7 +71,7 @@ export function createDatabase(options: DatabaseOptions): Database {
 }
 
 function setReadOnly(client: pg.PoolClient, done: (error?: Error) => void): void {
-  client.query("set default_transaction_read_only = on").then(() => done(), done);
+  client.query("set default_transaction_read_only = on", (error) => done(error));
 }
 
 /** Why the database does not answer, in one line, or undefined where it does; within a second either way. */

@@ -20,7 +20,7 @@ const failureOf = (query: Promise<unknown>): Promise<unknown> =>
 
 test("a database that was away is used again when it is back, and its loss while idle is logged", async () => {
   await using proxy = await createProxy(suite.url);
-  const warn = vi.fn();
+  const warn = vi.fn<(message: string) => void>();
   await using db = openDatabase(proxy.url, { logger: { ...silentLogger, warn } });
   await db.pool.query("select 1");
   expect(await probe(db)).toBeUndefined();
