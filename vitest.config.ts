@@ -9,7 +9,7 @@ export default defineConfig({
     reporters: ["default", "./test/support/totals.ts"],
     coverage: { provider: "v8", include: [`${folders}/**/*.ts`], exclude: ["sdk/gen/**", "sdk/dist/**"] },
     projects: [
-      { test: { name: "unit", include: [`${folders}/**/*.test.ts`], execArgv } },
+      { test: { name: "unit", include: [`${folders}/**/*.test.ts`], execArgv, testTimeout: 20_000 } },
       {
         test: {
           name: "integration",

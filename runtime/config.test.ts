@@ -4,7 +4,6 @@ import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { ConfigError, type ConfigFault, type Environment, loadConfig, unknownVariables } from "./config.ts";
 import { SETTINGS } from "./settings.ts";
-import { settingsPage } from "./settings-page.ts";
 
 type GroupName = keyof typeof SETTINGS;
 
@@ -293,16 +292,5 @@ describe("unknownVariables", () => {
 
   it("leaves the launcher's and the tests' own variables alone", () => {
     expect(unknownVariables({ WEIR_TEST_KAFKA_BROKERS: "x", WEIR_DEV_HOME: "y" })).toEqual([]);
-  });
-});
-
-describe("the page of settings", () => {
-  it("has a row for every setting, and no name twice", () => {
-    const names = ALL.flatMap((group) =>
-      Object.values(SETTINGS[group].settings).map((setting) => setting.name),
-    );
-    expect(new Set(names).size).toBe(names.length);
-    const rows = [...settingsPage().matchAll(/^\| `(WEIR_\w+)`/gm)].map((match) => match[1]);
-    expect(rows).toEqual(names);
   });
 });
