@@ -1,6 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { decodeBase64, encodeBase64 } from "./base64.ts";
 import { type Cursor, decodePageToken, encodePageToken } from "./page-token.ts";
+import { murmur2 } from "./partition.ts";
+import { concatBytes, encodeUtf8 } from "./utf8.ts";
 
 const int64 = fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n });
 const cursors: fc.Arbitrary<Cursor> = fc.record({
@@ -45,6 +48,14 @@ describe("a page token", () => {
       expect(decodePageToken(token.slice(0, at) + token.slice(at + 1), QUESTION)).toMatchObject(REFUSED);
       expect(decodePageToken(`${token.slice(0, at)}A${token.slice(at)}`, QUESTION)).toMatchObject(REFUSED);
     }
+  });
+
+  test("is refused where it is of another version, though its check is right", () => {
+    const bytes = decodeBase64(encodePageToken(CURSOR, QUESTION), "url") ?? new Uint8Array();
+    bytes[0] = 2;
+    const question = encodeUtf8(JSON.stringify([QUESTION.filter, QUESTION.order]));
+    new DataView(bytes.buffer).setInt32(21, murmur2(concatBytes([bytes.subarray(0, 21), question])));
+    expect(decodePageToken(encodeBase64(bytes, "url"), QUESTION)).toMatchObject(REFUSED);
   });
 
   test.each(["", "AQ", "====", "ä", "A".repeat(34), "A".repeat(1_000_000)])(
