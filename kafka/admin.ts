@@ -3,7 +3,7 @@ import type { Admin as KafkaAdmin } from "kafkajs";
 import { type Logger } from "#runtime/log.ts";
 
 import { type Client, type ConnectionOptions, createClient } from "./connection.ts";
-import { errorText } from "./errors.ts";
+import { errorText, isConnectionError } from "./errors.ts";
 import { kafkajs } from "./kafkajs.ts";
 import { type Admin, KafkaError, type TopicDescription } from "./ports.ts";
 import { within } from "./waiting.ts";
@@ -37,10 +37,27 @@ export function createAdmin({ connection, log: parent }: AdminOptions): Admin {
     return { client, admin: admin.connect().then(() => admin), questions: 0 };
   }
 
+  /** Asks, a second time where the connection turns out to be gone: it may have been so since long before. */
   async function ask<T>(
     what: string,
     question: (admin: KafkaAdmin) => Promise<T>,
     limitMs: number = connection.requestTimeoutMs,
+  ): Promise<T> {
+    const deadline = performance.now() + limitMs;
+    const isReused = session !== undefined;
+    try {
+      return await askOnce(what, question, limitMs);
+    } catch (error) {
+      const left = deadline - performance.now();
+      if (isReused && left > 0 && isConnectionError(error)) return askOnce(what, question, left);
+      throw error;
+    }
+  }
+
+  async function askOnce<T>(
+    what: string,
+    question: (admin: KafkaAdmin) => Promise<T>,
+    limitMs: number,
   ): Promise<T> {
     session ??= open();
     const asked = session;

@@ -90,11 +90,8 @@ export function createClient(options: ConnectionOptions, retries: number, log: L
 }
 
 /** kafkajs calls an error what it then retries; what matters comes back to the adapters, and they log it. */
-function logEntry(
-  log: Logger,
-  { namespace, label, log: { message, timestamp: _, logger: __, ...fields } }: LogEntry,
-): void {
-  log.debug(message, { namespace, level: label, ...fields });
+function logEntry(log: Logger, { namespace, label, log: line }: LogEntry): void {
+  log.debug(line.message, { kafkajs: { ...line, namespace, level: label } });
 }
 
 /** A request is its length (int32) and its API key (int16), which is 0 for Produce (Kafka protocol guide). */

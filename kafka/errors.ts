@@ -18,3 +18,9 @@ export function protocolError(error: unknown): string | undefined {
   const cause = rootCause(error);
   return cause instanceof Error && "type" in cause && typeof cause.type === "string" ? cause.type : undefined;
 }
+
+/** Whether the connection failed, before or after the request: no broker has said anything. */
+export function isConnectionError(error: unknown): boolean {
+  const cause = rootCause(error);
+  return cause instanceof Error && /^KafkaJSConnection(Closed)?Error$/.test(cause.name);
+}

@@ -76,13 +76,10 @@ export function createMember(options: MemberOptions): Member {
     });
   }
 
-  async function handOver({
-    batch,
-    resolveOffset,
-    commitOffsetsIfNecessary,
-  }: EachBatchPayload): Promise<void> {
-    commitOffsets = commitOffsetsIfNecessary;
-    if (onFetched(batch.partition, toFetched(batch))) resolveOffset(batch.lastOffset());
+  async function handOver(payload: EachBatchPayload): Promise<void> {
+    const { batch } = payload;
+    commitOffsets = (offsets) => payload.commitOffsetsIfNecessary(offsets);
+    if (onFetched(batch.partition, toFetched(batch))) payload.resolveOffset(batch.lastOffset());
   }
 
   async function consume(signal: AbortSignal): Promise<void> {

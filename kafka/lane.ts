@@ -248,7 +248,13 @@ export function createLane(options: LaneOptions): Lane {
       return;
     }
     giveUpSession();
-    if (missing) for (const each of publications) refuseIfMissingTooLong(each, detail);
+    if (missing) {
+      const partition = error instanceof PartitionMissing ? error.partition : undefined;
+      for (const each of publications) {
+        if (partition === undefined || each.record.partition === partition)
+          refuseIfMissingTooLong(each, detail);
+      }
+    }
     putBack(publications);
   }
 
@@ -308,7 +314,7 @@ function createKafkaProducer({ kafka }: Client, sending: Sending): KafkaProducer
       ({ topic, message, partitionMetadata }) => {
         const partition = message.partition!;
         if (!partitionMetadata.some(({ partitionId }) => partitionId === partition)) {
-          throw new PartitionMissing(`${topic} has no partition ${partition}`);
+          throw new PartitionMissing(topic, partition);
         }
         if (message === sending.witness) sending.rounds += 1;
         return partition;
@@ -325,4 +331,10 @@ function toMessage({ partition, key, value, headers, timestamp }: OutgoingRecord
 /** The topic has fewer partitions than we count on. */
 class PartitionMissing extends Error {
   override readonly name = "PartitionMissing";
+  readonly partition: number;
+
+  constructor(topic: string, partition: number) {
+    super(`${topic} has no partition ${partition}`);
+    this.partition = partition;
+  }
 }

@@ -65,9 +65,8 @@ export interface Broker extends AsyncDisposable {
   deleteRecords(topic: string, partition: number, before: bigint): Promise<void>;
 }
 
-/** Opens the run's broker for a suite. */
-export async function openBroker(): Promise<Broker> {
-  const connection = brokerConnection();
+/** Opens a broker for a suite: the run's, or one of its own. */
+export async function openBroker(connection: ConnectionOptions = brokerConnection()): Promise<Broker> {
   const log = createKeptLog();
   const telemetry = createTelemetry(log);
   const admin = createAdmin({ connection, log });

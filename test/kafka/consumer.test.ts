@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 
 import { createProducer } from "#kafka/producer.ts";
-import { type OutgoingRecord, type RecordHeader } from "#kafka/ports.ts";
+import { type ConsumerHandler, type OutgoingRecord, type RecordHeader } from "#kafka/ports.ts";
 
 import { type Broker, openBroker, textRecord } from "./broker.ts";
 import { consume } from "./consuming.ts";
@@ -11,6 +11,36 @@ beforeAll(async () => {
   broker = await openBroker();
 });
 afterAll(() => broker[Symbol.asyncDispose]());
+
+/** A store with a fence, as the persist role has one: what it holds of each partition, and where it is to go on. */
+function createStore(partitions: number): {
+  readonly values: readonly (readonly string[])[];
+  member(): Pick<ConsumerHandler, "assigned" | "records">;
+} {
+  const epochs = Array<number>(partitions).fill(0);
+  const next = Array<bigint>(partitions).fill(0n);
+  const values = Array.from({ length: partitions }, (): string[] => []);
+  return {
+    values,
+    member() {
+      const claims = new Map<number, number>();
+      return {
+        async assigned({ partition }) {
+          epochs[partition]! += 1;
+          claims.set(partition, epochs[partition]!);
+          return next[partition]!;
+        },
+        async records({ partition }, records) {
+          await new Promise(setImmediate);
+          if (claims.get(partition) !== epochs[partition]) throw new Error("fenced");
+          if (records[0]!.offset !== next[partition]) throw new Error("not the next record");
+          values[partition]!.push(...records.map(({ value }) => String(value)));
+          next[partition] = records.at(-1)!.offset + 1n;
+        },
+      };
+    },
+  };
+}
 
 /** Publishes `count` numbered records, round the partitions, and answers their values. */
 async function publish(topic: string, partitions: number, from: number, count: number): Promise<string[]> {
@@ -253,7 +283,9 @@ describe("a consumer", () => {
     const first = offsets.indexOf(400);
     expect(offsets.slice(first)).toEqual(Array.from({ length: 110 }, (_, index) => 400 + index));
     expect(offsets.slice(0, first)).toEqual(Array.from({ length: first }, (_, index) => index));
-    expect(await broker.admin.committedOffsets(consuming.group, topic)).toEqual(new Map([[0, 510n]]));
+    await expect
+      .poll(() => broker.admin.committedOffsets(consuming.group, topic), seconds)
+      .toEqual(new Map([[0, 510n]]));
   });
 
   test("passes over control records and aborted transactions", async () => {
@@ -286,5 +318,34 @@ describe("a consumer", () => {
     await publish(topic, 1, 0, 1);
     await expect.poll(() => consuming.values(), seconds).toEqual(["0"]);
     expect(consuming.consumer.fault).toBeUndefined();
+  });
+
+  test("shares partitions with members that come and go, and nothing is lost, doubled or moved", async () => {
+    const topic = await broker.topic(4);
+    const group = broker.name("group");
+    const store = createStore(4);
+    const stored = (): number => store.values.flat().length;
+    const expected: string[] = [];
+    const load = async (): Promise<void> => {
+      expected.push(...(await publish(topic, 4, expected.length, 400)));
+    };
+    await using first = consume(broker, topic, store.member(), { group, batchRecords: 20 });
+    await expect.poll(() => first.consumer.assignment.length, seconds).toBe(4);
+    await load();
+    {
+      await using second = consume(broker, topic, store.member(), { group, batchRecords: 20 });
+      const loading = load();
+      await expect.poll(() => second.consumer.assignment.length, seconds).toBe(2);
+      await loading;
+      await load();
+      await expect.poll(stored, seconds).toBe(expected.length);
+      expect(first.consumer.assignment).toHaveLength(2);
+      await load();
+    }
+    await expect.poll(() => first.consumer.assignment.length, seconds).toBe(4);
+    await expect.poll(stored, seconds).toBe(expected.length);
+    for (const [partition, values] of store.values.entries()) {
+      expect(values).toEqual(expected.filter((_, index) => index % 4 === partition));
+    }
   });
 });
