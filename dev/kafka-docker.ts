@@ -35,9 +35,12 @@ export async function startKafkaInDocker(options: Omit<KafkaOptions, "jars">): P
     name: "Kafka",
     command: "docker",
     args: [
-      ...["run", "--rm", "--name", name, "--publish", `127.0.0.1:${port}:${port}`],
-      ...["--volume", `${dataDir}:${IMAGE_DATA}`],
-      ...Object.entries(environment).flatMap(([key, value]) => ["--env", `${key}=${value}`]),
+      "run",
+      "--rm",
+      `--name=${name}`,
+      `--publish=127.0.0.1:${port}:${port}`,
+      `--volume=${dataDir}:${IMAGE_DATA}`,
+      ...Object.entries(environment).map(([key, value]) => `--env=${key}=${value}`),
       KAFKA_IMAGE,
     ],
     logFile: join(options.logDir, "kafka.log"),
@@ -49,6 +52,7 @@ export async function startKafkaInDocker(options: Omit<KafkaOptions, "jars">): P
 function clusterId(dataDir: string): string {
   const file = `${dataDir}.cluster-id`;
   // The leading zero keeps a dash from the beginning, which the image's script would take for an option.
-  if (!existsSync(file)) writeFileSync(file, Buffer.concat([Buffer.of(0), randomBytes(15)]).toString("base64url"));
+  if (!existsSync(file))
+    writeFileSync(file, Buffer.concat([Buffer.of(0), randomBytes(15)]).toString("base64url"));
   return readFileSync(file, "utf8");
 }

@@ -55,8 +55,14 @@ export async function startKafka(options: KafkaOptions): Promise<Child> {
   const archive = join(jars, "classes.jsa");
   const isRecorded = existsSync(archive);
   const jvm = [
-    ...["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true"],
-    ...[`-Dlog4j2.configurationFile=${log4j}`, "-Xlog:cds=off", "-cp", join(jars, "*")],
+    "-Xmx512m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Djava.awt.headless=true",
+    `-Dlog4j2.configurationFile=${log4j}`,
+    "-Xlog:cds=off",
+    "-cp",
+    join(jars, "*"),
   ];
   const useArchive = isRecorded ? [`-XX:SharedArchiveFile=${archive}`] : [];
   if (!existsSync(join(logDirs, "meta.properties"))) {

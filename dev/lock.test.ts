@@ -60,7 +60,9 @@ it("is taken over where the holder's id belongs to another process by now", () =
     file,
     JSON.stringify({ pid: process.ppid, started: "another time", url: URL, stopping: false }),
   );
-  acquired().release();
+  const lock = acquired();
+  expect(JSON.parse(readFileSync(file, "utf8"))).toMatchObject({ pid: process.pid });
+  lock.release();
 });
 
 it("is taken over where it was cut short", () => {

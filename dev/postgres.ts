@@ -100,8 +100,14 @@ async function initialise({ binaries, dataDir, password, user, signal }: Postgre
     await runTool(
       join(binaries, "bin", "initdb"),
       [
-        ...["-D", partial, "-U", POSTGRES_USER, "--auth=scram-sha-256", `--pwfile=${secret}`],
-        ...["--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"],
+        `--pgdata=${partial}`,
+        `--username=${POSTGRES_USER}`,
+        `--pwfile=${secret}`,
+        "--auth=scram-sha-256",
+        "--encoding=UTF8",
+        "--locale=C",
+        "--locale-provider=builtin",
+        "--builtin-locale=C.UTF-8",
         "--no-instructions",
       ],
       tool,

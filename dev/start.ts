@@ -49,9 +49,16 @@ async function launch(): Promise<void> {
     const journal = createJournal(journalFile);
     try {
       await startPlatform({
-        ...{ dataFolder, cache, kafka, hasDatabase, url, supervisor, progress, journal },
+        dataFolder,
+        cache,
+        kafka,
+        hasDatabase,
         env: { ...variables, WEIR_PORT: String(port) },
+        url,
         workersUrl: `http://${host}`,
+        supervisor,
+        progress,
+        journal,
       });
       const token = await signDevToken(secret, { scopes: ALL_SCOPES, subject: "dev", ttlMs: TOKEN_LIFE_MS });
       const logs = join(dataFolder, "log");

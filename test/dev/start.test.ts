@@ -9,6 +9,8 @@ import { afterAll, beforeAll, describe, expect, inject, it, vi } from "vitest";
 
 import { isAlive, type ProcessIdentity } from "../../dev/identity.ts";
 import { freePort } from "../../dev/ports.ts";
+import { openBroker } from "../kafka/broker.ts";
+import { createEmptyDatabase } from "../support/database.ts";
 import { environment, type Launcher, startedProcesses, startLauncher } from "./launcher.ts";
 
 const root = join(import.meta.dirname, "../..");
@@ -192,11 +194,18 @@ describe("a start that cannot be", () => {
 });
 
 it("takes the operator's own Kafka and PostgreSQL where they are named", { timeout: START_MS }, async () => {
+  await using database = await createEmptyDatabase();
+  await using broker = await openBroker();
+  const [events, deadLetters] = [broker.name("events"), broker.name("dlq")];
+  await using _ = broker.owning(events, deadLetters);
   const dataFolder = join(folder, "own");
   const launcher = startLauncher(dataFolder, {
     WEIR_PORT: "0",
     WEIR_KAFKA_BROKERS: inject("kafkaBrokers"),
-    WEIR_DATABASE_URL: inject("databaseUrl"),
+    WEIR_DATABASE_URL: database.url,
+    WEIR_TOPIC_EVENTS: events,
+    WEIR_TOPIC_DEAD_LETTERS: deadLetters,
+    WEIR_PERSIST_GROUP: broker.name("group"),
   });
   const output = await launcher.running;
   expect(output).not.toContain("one copy");
