@@ -18,7 +18,7 @@ export function createFaults(): Faults {
   return {
     add(field, reason, description, metadata) {
       if (kept.length >= MAX_FAULTS) further += 1;
-      else kept.push({ field: shorten(field), reason, description, ...(metadata && { metadata }) });
+      else kept.push({ field: printable(field), reason, description, ...(metadata && { metadata }) });
     },
     result(value) {
       const [first, ...rest] = kept;
@@ -38,6 +38,11 @@ export function refuse(field: string, reason: Reason, description: string): Resu
 /** A text in quotes for a message: escaped, and cut where it is long. Never give it a payload. */
 export function quote(text: string): string {
   return JSON.stringify(shorten(text));
+}
+
+// A field may be a name that the sender made up; it goes to logs, headers and database columns.
+function printable(text: string): string {
+  return shorten(text).replace(/\p{Cc}/gu, "\ufffd");
 }
 
 function shorten(text: string): string {
