@@ -4,7 +4,7 @@ import { type AnyGroup, type Report, type Setting } from "./settings/setting.ts"
 /** Variables by name, as `process.env` has them. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-export type { JwtAlgorithm, JwtKeySource } from "./settings/jwt.ts";
+export type { JwtKeySource } from "./settings/jwt.ts";
 
 /** All settings, checked and typed, by group. Durations are milliseconds, sizes are bytes. */
 export type Config = {
