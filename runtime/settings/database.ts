@@ -9,7 +9,7 @@ export interface DatabaseConfig {
   readonly statementTimeoutMs: number;
 }
 
-/** The settings of the group. */
+/** The settings behind {@link DatabaseConfig}. */
 export const DATABASE: Group<DatabaseConfig> = {
   title: "PostgreSQL",
   settings: {

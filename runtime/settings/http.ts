@@ -23,7 +23,7 @@ export interface HttpConfig extends Omit<Values, "tlsCertificate" | "tlsKey"> {
   readonly tls: { readonly certificate: string; readonly key: string } | undefined;
 }
 
-/** The settings of the group. */
+/** The settings behind {@link HttpConfig}. */
 export const HTTP: Group<Values, HttpConfig> = {
   title: "Server: listening",
   settings: {
@@ -84,7 +84,8 @@ export const HTTP: Group<Values, HttpConfig> = {
     },
     readLimitBytes: {
       name: "WEIR_READ_LIMIT",
-      form: size("64KiB", "256MiB"),
+      // Above the largest WEIR_MAX_EVENT_SIZE, so that too large an event is refused as such, with its limit.
+      form: size("2MiB", "256MiB"),
       default: "8MiB",
       unit: "size",
       meaning:

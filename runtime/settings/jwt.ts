@@ -31,7 +31,7 @@ interface Values {
   readonly leewayMs: number;
 }
 
-/** The settings of the group. */
+/** The settings behind {@link JwtConfig}. */
 export const JWT: Group<Values, JwtConfig> = {
   title: "Server: tokens",
   settings: {

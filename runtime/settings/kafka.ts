@@ -24,7 +24,7 @@ export interface KafkaConfig extends Omit<Values, "tls" | "ca" | "saslMechanism"
     | undefined;
 }
 
-/** The settings of the group. */
+/** The settings behind {@link KafkaConfig}. */
 export const KAFKA: Group<Values, KafkaConfig> = {
   title: "Kafka",
   settings: {

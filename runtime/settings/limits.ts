@@ -2,7 +2,7 @@ import { type Limits } from "#core/admission.ts";
 import { duration, integer, size } from "./forms.ts";
 import { type Group } from "./setting.ts";
 
-/** The settings of the group. */
+/** The settings behind {@link Limits}. */
 export const LIMITS: Group<Limits> = {
   title: "Server: what an event may be",
   settings: {

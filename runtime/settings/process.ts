@@ -13,7 +13,7 @@ export interface ProcessConfig {
   readonly stopTimeoutMs: number;
 }
 
-/** The settings of the group. */
+/** The settings behind {@link ProcessConfig}. */
 export const PROCESS: Group<ProcessConfig> = {
   title: "Every process",
   settings: {

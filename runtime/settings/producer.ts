@@ -8,7 +8,7 @@ export interface ProducerConfig {
   readonly publishTimeoutMs: number;
 }
 
-/** The settings of the group. */
+/** The settings behind {@link ProducerConfig}. */
 export const PRODUCER: Group<ProducerConfig> = {
   title: "Publishing",
   settings: {

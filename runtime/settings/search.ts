@@ -11,7 +11,7 @@ export interface SearchConfig {
   readonly queueWaitMs: number;
 }
 
-/** The settings of the group. */
+/** The settings behind {@link SearchConfig}. */
 export const SEARCH: Group<SearchConfig> = {
   title: "Server: reading",
   settings: {

@@ -12,7 +12,7 @@ export interface TopicsConfig {
   readonly deadLettersRetentionMs: number;
 }
 
-/** The settings of the group. */
+/** The settings behind {@link TopicsConfig}. */
 export const TOPICS: Group<TopicsConfig> = {
   title: "Topics",
   settings: {

@@ -13,7 +13,7 @@ export interface WorkersConfig {
   readonly persistBatchWaitMs: number;
 }
 
-/** The settings of the group. */
+/** The settings behind {@link WorkersConfig}. */
 export const WORKERS: Group<WorkersConfig> = {
   title: "Workers",
   settings: {
