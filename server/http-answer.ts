@@ -31,7 +31,7 @@ export async function writeAnswer(
 ): Promise<void> {
   await discardBody(request, response);
   if (response.destroyed || response.headersSent) return;
-  stopSending(request, response);
+  stopSending(request);
   response.writeHead(answer.status, { ...answer.headers, "content-length": answer.body.byteLength });
   if (request.method === "HEAD") response.end();
   else response.end(answer.body);

@@ -115,7 +115,13 @@ async function discard(request: http.IncomingMessage): Promise<void> {
 }
 
 /** On HTTP/2: asks a client that still sends its body to stop, once the answer is written (RFC 9113 section 8.1). */
-export function stopSending(request: ServerRequest, response: ServerResponse): void {
+export function stopSending(request: ServerRequest): void {
   if (!(request instanceof http2.Http2ServerRequest) || request.complete) return;
-  response.once("finish", () => request.stream.close(http2.constants.NGHTTP2_NO_ERROR));
+  const { stream } = request;
+  // The answer's last frame is written in a setImmediate of Node's own, after this event; a reset before it drops it.
+  stream.once("wantTrailers", () => {
+    setImmediate(() => {
+      if (!stream.destroyed && stream.state.remoteClose === 0) stream.close(http2.constants.NGHTTP2_NO_ERROR);
+    });
+  });
 }
