@@ -16,7 +16,8 @@ async function setup(): Promise<readonly string[]> {
     format: config.process.logFormat,
   });
   await using admin = createAdmin({ connection: config.kafka, log });
-  return prepare({ databaseUrl: config.database.url, admin, topics: config.topics, waitMs: WAIT_MS, log });
+  // Awaited here: the admin is disposed of when this function is left.
+  return await prepare({ databaseUrl: config.database.url, admin, topics: config.topics, waitMs: WAIT_MS, log });
 }
 
 try {
