@@ -11,6 +11,12 @@ export const ERROR_DOMAIN = "weir";
 
 /** At most this many faults are listed in one error; ErrorInfo.metadata.faults then has the whole count. */
 export const MAX_LISTED_FAULTS = 64;
+/**
+ * And at most so many bytes of them, with so many characters of message: gRPC sends an error in trailers, the details in
+ * base64 and the message percent-encoded beside them, and its clients in Java and C take 8 KiB of trailers by default.
+ */
+const MAX_LISTED_BYTES = 2_500;
+const MAX_TOLD_LENGTH = 300;
 
 /** An expected failure of a request: design § 4's error model as a value. Every edge turns it into its own form here. */
 export interface Failure {
@@ -38,9 +44,12 @@ export function failureOf(
 ): Failure {
   const placed = faults.map((fault) => ({ ...fault, field: path(fault.field) }));
   const gravest = placed.reduce((a, b) => (REASONS.indexOf(b.reason) < REASONS.indexOf(a.reason) ? b : a));
-  const told = placed
-    .slice(0, 3)
-    .map(({ field, description }) => (field === "" ? description : `${field}: ${description}`));
+  const told: string[] = [];
+  for (const { field, description } of placed.slice(0, 3)) {
+    const text = field === "" ? description : `${field}: ${description}`;
+    if (told.length > 0 && told.join("; ").length + text.length > MAX_TOLD_LENGTH) break;
+    told.push(text);
+  }
   if (placed.length > told.length) told.push(`and ${String(placed.length - told.length)} more`);
   return {
     code: gravest.reason === "TIME_OUT_OF_WINDOW" ? Code.OutOfRange : Code.InvalidArgument,
@@ -104,17 +113,16 @@ function detailsOf({
   faults = [],
   retryAfterMs,
 }: Omit<Failure, "code" | "message">): OutgoingDetail[] {
-  const counted = faults.length > MAX_LISTED_FAULTS ? { faults: String(faults.length) } : undefined;
+  const listed = listedFaults(faults);
+  const counted = faults.length > listed.length ? { faults: String(faults.length) } : undefined;
   const info = { reason, domain: ERROR_DOMAIN, metadata: { ...metadata, ...counted } };
   const details: OutgoingDetail[] = [{ desc: ErrorInfoSchema, value: info }];
-  if (faults.length > 0) {
-    const fieldViolations = faults
-      .slice(0, MAX_LISTED_FAULTS)
-      .map(({ field, description, reason: cause }) => ({
-        field,
-        description,
-        reason: cause,
-      }));
+  if (listed.length > 0) {
+    const fieldViolations = listed.map(({ field, description, reason: cause }) => ({
+      field,
+      description,
+      reason: cause,
+    }));
     details.push({ desc: BadRequestSchema, value: { fieldViolations } });
   }
   if (retryAfterMs !== undefined) {
@@ -126,6 +134,16 @@ function detailsOf({
     details.push({ desc: RetryInfoSchema, value: { retryDelay } });
   }
   return details;
+}
+
+/** The first faults, as many as an error has room for; at least one. */
+function listedFaults(faults: readonly Fault[]): readonly Fault[] {
+  let bytes = 0;
+  const end = faults.findIndex(({ field, description, reason }, index) => {
+    bytes += Buffer.byteLength(field) + Buffer.byteLength(description) + reason.length;
+    return index > 0 && bytes > MAX_LISTED_BYTES;
+  });
+  return faults.slice(0, Math.min(end < 0 ? faults.length : end, MAX_LISTED_FAULTS));
 }
 
 /** Headers of the answer that say what the details say, for clients that know HTTP alone. */
