@@ -110,6 +110,15 @@ test("a file that fails leaves nothing of itself, and says which and why", async
   expect(await run()).toEqual(["0002_b.sql", "0003_c.sql"]);
 });
 
+test("a file and the note of it are one transaction", async () => {
+  writeFile(
+    "0002_b.sql",
+    "create table b (); insert into migration.applied (name, sha256) values ('0002_b.sql', 'in the way')",
+  );
+  await expect(run()).rejects.toMatchObject({ cause: { code: "23505" } });
+  expect(await tableExists("b")).toBe(false);
+});
+
 test("a file marked so runs outside a transaction, while another process waits for its turn", async () => {
   writeFile("0002_b.sql", "create table b (n int)");
   writeFile("0003_c.sql", "-- no transaction\ncreate index concurrently b_n_idx on b (n)");

@@ -40,6 +40,18 @@ test("a throw writes nothing, and the connection is used again", async () => {
   expect(await pidOf()).toEqual(pid);
 });
 
+test("a throw that is not the database's leaves nothing open on the connection", async () => {
+  await using db = openDatabase(suite.url, { poolSize: 1 });
+  const failure = transaction(db, async (tx) => {
+    await write(tx, 10);
+    throw new Error("not the database's");
+  });
+  await expect(failure).rejects.toThrow("not the database's");
+  await transaction(db, (tx) => write(tx, 11));
+  expect(await written()).toEqual(expect.arrayContaining([11]));
+  expect(await written()).not.toContain(10);
+});
+
 test("an error that a transaction hides is found at its COMMIT", async () => {
   const hidden = transaction(suite.db, async (tx) => {
     await write(tx, 3);
