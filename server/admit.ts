@@ -78,7 +78,7 @@ export function createAdmission(options: AdmissionOptions): Admission {
     const acceptTime = now();
     const record = encodeRecord({ event, acceptTime, principal, ...trace }, topic, partitions);
     const result = await producer.publish(record, signal);
-    if (result.outcome !== "acknowledged") return { ok: false, failure: failureOfPublish(result) };
+    if (result.outcome !== "acknowledged") return { ok: false, failure: failureOfPublish(result, path) };
     const { position } = result;
     return { ok: true, acceptance: { event, partitionKey: partitionKey(event), position, acceptTime } };
   };
@@ -98,7 +98,10 @@ export function createAdmission(options: AdmissionOptions): Admission {
   };
 }
 
-function failureOfPublish(result: Exclude<PublishResult, { outcome: "acknowledged" }>): Failure {
+function failureOfPublish(
+  result: Exclude<PublishResult, { outcome: "acknowledged" }>,
+  path: (field: string) => string,
+): Failure {
   if (result.outcome === "unknown") {
     return {
       code: Code.Unavailable,
@@ -110,13 +113,11 @@ function failureOfPublish(result: Exclude<PublishResult, { outcome: "acknowledge
   const { cause, detail } = result;
   if (cause === "TOO_LARGE") {
     const description = `The event is larger than the log takes: ${detail}.`;
-    return failureOf([{ field: "", reason: "TOO_LARGE", description }]);
+    return failureOf([{ field: "", reason: "TOO_LARGE", description }], path);
   }
-  return {
-    code: Code.Unavailable,
-    reason: "PRODUCER_UNAVAILABLE",
-    message: `Nothing was published: ${detail}. Send the event again.`,
-    metadata: { cause },
-    retryAfterMs: RETRY_AFTER_MS,
-  };
+  const refusal = { code: Code.Unavailable, reason: "PRODUCER_UNAVAILABLE", metadata: { cause } } as const;
+  // What the broker will not take by any means is for an operator to cure, not for a repeat.
+  if (cause === "REJECTED") return { ...refusal, message: `Nothing was published: ${detail}.` };
+  const message = `Nothing was published: ${detail}. Send the event again.`;
+  return { ...refusal, message, retryAfterMs: RETRY_AFTER_MS };
 }

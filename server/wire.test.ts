@@ -1,4 +1,5 @@
 import { create, fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import { AnySchema } from "@bufbuild/protobuf/wkt";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { encodedSize } from "#core/encoded-size.ts";
@@ -129,6 +130,13 @@ describe("what is refused, with its place", () => {
     ]);
   });
 
+  test.each(["", "a b", "type.googleapis.com/a\0", "ä"])("a protobuf payload of the type %j", (typeUrl) => {
+    const faults = faultsOf({ data: { case: "protoData", value: create(AnySchema, { typeUrl }) } });
+    expect(faults.map(({ field, reason }) => [requestPath(field), reason])).toEqual([
+      ["event.data", "INVALID_DATA"],
+    ]);
+  });
+
   test("no message", () => {
     expect(fromCloudEventMessage(undefined)).toMatchObject({
       ok: false,
@@ -186,7 +194,7 @@ const events = fc.record({
         fc.uint8Array({ size: "medium" }),
         text.map((value) => new TextEncoder().encode(value)),
       ),
-      protoType: fc.option(fc.constantFrom("", "type.googleapis.com/a.B"), { nil: undefined }),
+      protoType: fc.option(fc.constantFrom("a.B", "type.googleapis.com/a.B"), { nil: undefined }),
     }),
     { nil: undefined },
   ),

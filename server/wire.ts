@@ -40,7 +40,10 @@ const IN_MAP = "attributes.";
 export function fromCloudEventMessage(message: CloudEventMessage | undefined): Decoded {
   if (message === undefined) return refuse("", "INVALID_REQUEST", "The event is required and missing.");
   const faults = createFaults();
-  return decodedFrom({ attributes: attributesOf(message, faults), data: fromData(message.data) }, faults);
+  return decodedFrom(
+    { attributes: attributesOf(message, faults), data: fromData(message.data, faults) },
+    faults,
+  );
 }
 
 /** The path of a fault's field within a request that holds its event in the field `event`. */
@@ -109,14 +112,24 @@ function canonicalText({ attr }: AttributeValue): { ok: true; value: string } | 
   }
 }
 
-function fromData(data: CloudEventMessage["data"]): EventData | undefined {
+function fromData(data: CloudEventMessage["data"], faults: Faults): EventData | undefined {
   switch (data.case) {
     case "binaryData":
       return { bytes: data.value, protoType: undefined };
     case "textData":
       return { bytes: encodeUtf8(data.value), protoType: undefined };
-    case "protoData":
-      return { bytes: data.value.value, protoType: data.value.typeUrl };
+    case "protoData": {
+      const { typeUrl, value } = data.value;
+      if (typeUrl === "" || !isUriReference(typeUrl)) {
+        const example = "type.googleapis.com/acme.Order";
+        faults.add(
+          "data",
+          "INVALID_DATA",
+          `The type_url of proto_data must name its message, such as "${example}".`,
+        );
+      }
+      return { bytes: value, protoType: typeUrl };
+    }
     case undefined:
       return undefined;
   }
