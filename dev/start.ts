@@ -48,18 +48,22 @@ async function launch(): Promise<void> {
     const kafka = hasBrokers ? undefined : chooseKafkaRuntime(thisMachine(cache));
     const journal = createJournal(journalFile);
     try {
-      await startPlatform({
-        dataFolder,
-        cache,
-        kafka,
-        hasDatabase,
-        env: { ...variables, WEIR_PORT: String(port) },
-        url,
-        workersUrl: `http://${host}`,
-        supervisor,
-        progress,
-        journal,
-      });
+      await progress.step(
+        () =>
+          startPlatform({
+            dataFolder,
+            cache,
+            kafka,
+            hasDatabase,
+            env: { ...variables, WEIR_PORT: String(port) },
+            url,
+            workersUrl: `http://${host}`,
+            supervisor,
+            progress,
+            journal,
+          }),
+        () => "all of it",
+      );
       const token = await signDevToken(secret, { scopes: ALL_SCOPES, subject: "dev", ttlMs: TOKEN_LIFE_MS });
       const logs = join(dataFolder, "log");
       write(panel({ url, token, tokenLife: "24 hours", oneCopy: !hasBrokers, logs }));
