@@ -8,9 +8,10 @@ import { type Child, untilReady } from "../../dev/child.ts";
 import { cacheFolder, fetchKafkaJars } from "../../dev/kafka-jars.ts";
 import { startKafka } from "../../dev/kafka.ts";
 import { freePort } from "../../dev/ports.ts";
+import { openBroker } from "../kafka/broker.ts";
 import { createProxy } from "../postgres/fixture.ts";
 import { createTestDatabase } from "../support/database.ts";
-import { readTopic } from "../support/topic.ts";
+import { deleteTopics, readTopic } from "../support/topic.ts";
 import { startWeir, type Weir } from "../support/weir.ts";
 import { createClients, httpRefusalOf, PROTOCOLS, refusalOf } from "./clients.ts";
 import { sketch, toMessage, toStructured } from "./events.ts";
@@ -100,6 +101,31 @@ describe("without a broker", () => {
     expect(refusal).toMatchObject({ code: Code.InvalidArgument, reason: "INVALID_ATTRIBUTES" });
     expect(await ingest.validateEvent({ event: toMessage(sketch()) })).toMatchObject({ valid: true });
   });
+});
+
+test("what the broker itself refuses is told as what it is", async () => {
+  await using broker = await openBroker();
+  await using weir = await startWeir({ env: { WEIR_PUBLISH_TIMEOUT: "2s" } });
+  const token = await weir.token();
+  const { ingest } = createClients(weir.baseUrl, token);
+  const large = sketch({ datacontenttype: "application/json" }, JSON.stringify("x".repeat(20_000)));
+
+  await broker.admin.changeTopic(weir.topic, { "max.message.bytes": "10000" });
+  const tooLarge = { code: Code.InvalidArgument, reason: "TOO_LARGE", retryAfterMs: undefined };
+  const call = await refusalOf(ingest.createEvent({ event: toMessage(large) }));
+  expect(call).toMatchObject(tooLarge);
+  expect(call.violations.map(({ field }) => field)).toEqual(["event"]);
+  expect(await httpRefusalOf(await post(weir, token, large))).toMatchObject({ ...tooLarge, status: 413 });
+  await ingest.createEvent({ event: toMessage(sketch()) });
+
+  await deleteTopics(weir.brokers, [weir.topic]);
+  const missing = await refusalOf(ingest.createEvent({ event: toMessage(sketch()) }));
+  expect(missing).toMatchObject({
+    code: Code.Unavailable,
+    reason: "PRODUCER_UNAVAILABLE",
+    retryAfterMs: 1_000,
+  });
+  expect(missing.metadata).toEqual({ cause: "TOPIC_MISSING" });
 });
 
 describe("with a broker that stops answering", () => {

@@ -49,3 +49,16 @@ async function readRecords(
   }
   return records.toSorted((a, b) => a.partition - b.partition || Number(a.offset - b.offset));
 }
+
+/** Deletes those of the topics that are there. */
+export async function deleteTopics(brokers: string, topics: readonly string[]): Promise<void> {
+  const kafka = new kafkajs.Kafka({ brokers: brokers.split(","), logLevel: kafkajs.logLevel.NOTHING });
+  const admin = kafka.admin({ retry: { retries: 1 } });
+  try {
+    await admin.connect();
+    const made = new Set(await admin.listTopics());
+    await admin.deleteTopics({ topics: topics.filter((topic) => made.has(topic)) });
+  } finally {
+    await admin.disconnect();
+  }
+}

@@ -5,10 +5,9 @@ import { join } from "node:path";
 import { SignJWT } from "jose";
 import { inject } from "vitest";
 
-import { kafkajs } from "#kafka/kafkajs.ts";
-
 import { type Child, startChild, untilReady } from "../../dev/child.ts";
 import { createTestDatabase } from "./database.ts";
+import { deleteTopics } from "./topic.ts";
 
 /** What a suite may choose of its Weir; everything else is its own and fresh. */
 export interface WeirOptions {
@@ -135,16 +134,4 @@ function linesOf(file: string): Readonly<Record<string, unknown>>[] {
         return [];
       }
     });
-}
-
-async function deleteTopics(brokers: string, topics: readonly string[]): Promise<void> {
-  const kafka = new kafkajs.Kafka({ brokers: brokers.split(","), logLevel: kafkajs.logLevel.NOTHING });
-  const admin = kafka.admin({ retry: { retries: 1 } });
-  try {
-    await admin.connect();
-    const made = new Set(await admin.listTopics());
-    await admin.deleteTopics({ topics: topics.filter((topic) => made.has(topic)) });
-  } finally {
-    await admin.disconnect();
-  }
 }
