@@ -51,6 +51,7 @@ const COLUMNS: readonly Column[] = [
   column("data", "bytea", ({ event }) => event.data?.bytes),
 ];
 
+// Measured against arrays in text and a row of VALUES for each event: docs/schema.md.
 // unnest keeps the order of the arrays, so of two events with one key in a statement the earlier is stored.
 const INSERT = `
 insert into events.event (${COLUMNS.map(({ name }) => `"${name}"`).join(", ")})
