@@ -7,25 +7,28 @@ import { prepare } from "./prepare.ts";
 /** How long `npm run migrate` waits for services that are still starting, in milliseconds. */
 const WAIT_MS = 60_000;
 
-/** `npm run migrate`: prepares the database and the topics, then ends with status 0, or with 1 and a line that says why. */
+/** Prepares the database and the topics; answers why that did not succeed, a line for each reason. */
 async function setup(): Promise<readonly string[]> {
-  const config = loadConfig(["process", "database", "kafka", "topics"]);
-  const log = await createLogger({
-    name: "setup",
-    level: config.process.logLevel,
-    format: config.process.logFormat,
-  });
-  await using admin = createAdmin({ connection: config.kafka, log });
-  // Awaited here: the admin is disposed of when this function is left.
-  return await prepare({ databaseUrl: config.database.url, admin, topics: config.topics, waitMs: WAIT_MS, log });
+  try {
+    const config = loadConfig(["process", "database", "kafka", "topics"]);
+    const { logLevel: level, logFormat: format } = config.process;
+    const log = await createLogger({ name: "setup", level, format });
+    await using admin = createAdmin({ connection: config.kafka, log });
+    return await prepare({
+      databaseUrl: config.database.url,
+      admin,
+      topics: config.topics,
+      waitMs: WAIT_MS,
+      log,
+    });
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    return [error.message];
+  }
 }
 
-try {
-  const faults = await setup();
-  for (const fault of faults) process.stderr.write(`${fault}\n`);
-  process.exitCode = faults.length === 0 ? 0 : 1;
-} catch (error) {
-  if (!(error instanceof ConfigError)) throw error;
-  process.stderr.write(`${error.message}\n`);
-  process.exitCode = 1;
-}
+// `npm run migrate`
+const faults = await setup();
+for (const fault of faults) process.stderr.write(`${fault}\n`);
+// Explicitly, since a timer or socket that a library forgot would keep the process.
+process.exit(faults.length === 0 ? 0 : 1);
