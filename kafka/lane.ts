@@ -183,8 +183,9 @@ export function createLane(options: LaneOptions): Lane {
       conclude(batch, answers, sending.rounds > 1 ? new Set() : fresh);
     } catch (error) {
       // An attempt that was given up goes on by itself, and one that failed may still have a request to write. It must
-      // not be able to, and only then is the count final.
-      if (error instanceof KafkaError || client.produceRequests === before) giveUpSession();
+      // not be able to, and only then is the count final. What was sent before may be sent again at any time.
+      const isRepeat = fresh.size === 0;
+      if (error instanceof KafkaError || (!isRepeat && client.produceRequests === before)) giveUpSession();
       if (client.produceRequests === before) for (const each of fresh) each.sent = false;
       failed(batch, error);
     }

@@ -49,8 +49,10 @@ describe("a producer whose broker fails", () => {
     const late = Array.from({ length: 10 }, (_, index) =>
       producer.publish(textRecord(topic, index % 2, `${10 + index}`)),
     );
-    own.proxy.mode = "pass";
+    own.proxy.mode = "refuse";
     own.proxy.cut();
+    await expect.poll(() => producer.fault, seconds).toMatch(/ECONNRESET|closed/i);
+    own.proxy.mode = "pass";
     const results = await Promise.all([...early, ...late]);
 
     expect(results.map(({ outcome }) => outcome)).toEqual(Array(20).fill("acknowledged"));
