@@ -28,6 +28,9 @@ export type ElementValue<T extends ElementType = ElementType> = Values[T] | unde
 const EPOCH_2000 = 946_684_800_000_000n;
 /** The outermost values stand for infinity; the ones beside them PostgreSQL refuses as out of range (SQLSTATE 22008). */
 const MAX_INT64 = 2n ** 63n - 1n;
+/** What PostgreSQL's range begins with and ends before (datatype/timestamp.h). */
+const FIRST_TIMESTAMP = -211_813_488_000_000_000n;
+const END_TIMESTAMP = 9_223_371_331_200_000_000n;
 
 /**
  * A one-dimensional array in PostgreSQL's binary format (array_recv), which pg sends as it is: payloads are neither
@@ -36,9 +39,7 @@ const MAX_INT64 = 2n ** 63n - 1n;
 export function encodeArray<T extends ElementType>(type: T, values: readonly ElementValue<T>[]): Buffer {
   const { oid, width } = ELEMENTS[type];
   const lengths = values.map((value) =>
-    value === undefined
-      ? -1
-      : (width ?? (typeof value === "string" ? Buffer.byteLength(value) : byteLength(value))),
+    value === undefined ? -1 : (width ?? Buffer.byteLength(value as string | Uint8Array)),
   );
   const total = lengths.reduce((sum, length) => sum + 4 + Math.max(length, 0), 20);
   const buffer = Buffer.allocUnsafe(total);
@@ -52,10 +53,6 @@ export function encodeArray<T extends ElementType>(type: T, values: readonly Ele
   return buffer;
 }
 
-function byteLength(value: ElementValue): number {
-  return value instanceof Uint8Array ? value.byteLength : 0;
-}
-
 function write(buffer: Buffer, at: number, type: ElementType, value: NonNullable<ElementValue>): number {
   if (typeof value === "string") return at + buffer.write(value, at);
   if (typeof value === "number")
@@ -66,13 +63,19 @@ function write(buffer: Buffer, at: number, type: ElementType, value: NonNullable
   return at + value.byteLength;
 }
 
-/** A timestamptz in PostgreSQL's binary format, exact to the microsecond; `micros` counts from 1970. */
+/**
+ * A timestamptz to compare with, in PostgreSQL's binary format, exact to the microsecond; `micros` counts from 1970. One
+ * beyond PostgreSQL's range (4713 BC to 294276 AD) becomes infinity, which is before or after everything stored.
+ */
 export function encodeTimestamptz(micros: bigint): Buffer {
+  const shifted = micros - EPOCH_2000;
   const buffer = Buffer.allocUnsafe(8);
-  buffer.writeBigInt64BE(since2000(micros));
+  if (shifted < FIRST_TIMESTAMP) buffer.writeBigInt64BE(-MAX_INT64 - 1n);
+  else buffer.writeBigInt64BE(shifted < END_TIMESTAMP ? shifted : MAX_INT64);
   return buffer;
 }
 
+/** Not infinity: what is to be stored is refused when it is out of range. */
 function since2000(micros: bigint): bigint {
   const shifted = micros - EPOCH_2000;
   if (shifted >= MAX_INT64) return MAX_INT64 - 1n;

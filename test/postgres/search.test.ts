@@ -78,6 +78,22 @@ test("a cursor need not be an event's: an event that came since is neither misse
   expect(page.map(({ event }) => event.id)).toEqual(["at 2", "at 3"]);
 });
 
+test.each([2n ** 63n - 1n, 2n ** 70n, 9_224_318_016_000_000_000n])(
+  "a time that PostgreSQL cannot hold (%s) is before or after everything",
+  async (time) => {
+    await suite.db.pool.query("truncate events.event");
+    const event = sketchEvent({ offset: 1n, source: "/now", id: "x" });
+    await insert([event]);
+    const from = (occurredAt: bigint, order: EventOrder): Promise<readonly unknown[]> =>
+      searchEvents(suite.db, { order, after: { occurredAt, partition: 0, offset: 0n }, limit: 10 });
+    expect(await from(time, "time")).toEqual([]);
+    expect(await from(time, "time desc")).toHaveLength(1);
+    expect(await from(-time, "time")).toHaveLength(1);
+    expect(await from(-time, "time desc")).toEqual([]);
+    expect(await getEvent(suite.db, { source: "/now", id: "x", time })).toBeUndefined();
+  },
+);
+
 test("of events that share a name the first accepted is given, with the others' times, oldest first", async () => {
   const named = (time: string, acceptTime: number, offset: bigint): StoredEvent =>
     sketchEvent({ source: "/named", id: "x", time, acceptTime, offset });
