@@ -40,7 +40,7 @@ export function createDeadLetters({ producer, topic, group }: DeadLetterOptions)
       group,
       position: { topic: from, partition, offset },
       timestamp,
-      attempt: replaysOf(record) + 1,
+      attempt: replaysOf(record),
       key,
       headers,
       value,
