@@ -35,8 +35,8 @@ export interface Bench extends AsyncDisposable {
   checkpoint(partition: number): Promise<bigint | undefined>;
   /** Kafka's committed offset of a partition. */
   committed(partition: number): Promise<bigint | undefined>;
-  /** Sets Kafka's committed offset; the group must have no member. */
-  commit(partition: number, offset: bigint): Promise<void>;
+  /** Sets Kafka's committed offsets, by partition; the group must have no member. */
+  commit(offsets: Readonly<Record<number, number>>): Promise<void>;
   /** Makes Kafka forget the group with its offsets; it must have no member. */
   forgetGroup(): Promise<void>;
   /** How many rows the store has. */
@@ -47,6 +47,10 @@ export interface Bench extends AsyncDisposable {
 export interface WorkOptions {
   /** The database by another way. */
   readonly databaseUrl?: string;
+  /** The database's bound of a statement, in milliseconds. */
+  readonly statementTimeoutMs?: number;
+  /** Another dead-letter topic. */
+  readonly deadLetters?: string;
   /** Stands between the consumer and the role. */
   readonly wrap?: (persist: Persist) => Persist;
 }
@@ -106,11 +110,14 @@ export async function openBench(partitions = 1): Promise<Bench> {
       return next == null ? undefined : BigInt(next);
     },
     committed: async (partition) => (await broker.admin.committedOffsets(group, events)).get(partition),
-    commit: (partition, offset) =>
+    commit: (offsets) =>
       admin.setOffsets({
         groupId: group,
         topic: events,
-        partitions: [{ partition, offset: String(offset) }],
+        partitions: Object.entries(offsets).map(([partition, offset]) => ({
+          partition: Number(partition),
+          offset: String(offset),
+        })),
       }),
     async forgetGroup() {
       await admin.deleteGroups([group]);
@@ -127,13 +134,21 @@ export async function openBench(partitions = 1): Promise<Bench> {
 
 function startWorker(
   bench: Pick<Bench, "broker" | "databaseUrl" | "events" | "deadLetters" | "group">,
-  { databaseUrl = bench.databaseUrl, wrap = (persist) => persist }: WorkOptions = {},
+  options: WorkOptions = {},
 ): Worker {
-  const { broker, events, deadLetters, group } = bench;
+  const { broker, events, group } = bench;
+  const {
+    databaseUrl = bench.databaseUrl,
+    deadLetters = bench.deadLetters,
+    wrap = (persist) => persist,
+  } = options;
   const { connection, admin } = broker;
   const log = createKeptLog();
   const telemetry = createTelemetry(log);
-  const db = openDatabase(databaseUrl, { connectTimeoutMs: 1_000 });
+  const db = openDatabase(databaseUrl, {
+    connectTimeoutMs: 1_000,
+    statementTimeoutMs: options.statementTimeoutMs ?? 10_000,
+  });
   const letters = { name: deadLetters, partitions: 1 };
   const producer = createProducer({
     connection,
@@ -142,7 +157,7 @@ function startWorker(
     telemetry,
     publishTimeoutMs: 2_000,
   });
-  const options: PersistOptions = {
+  const parts: PersistOptions = {
     db,
     setAside: createDeadLetters({ producer, topic: letters, group }),
     group,
@@ -150,7 +165,7 @@ function startWorker(
     telemetry,
     log,
   };
-  const persist = wrap(createPersist(options));
+  const persist = wrap(createPersist(parts));
   const topic = { name: events, maxMessageBytes: 2 * 1024 * 1024 };
   const consumer = createConsumer({ connection, group, topic, handler: persist, batchWaitMs: 50, log });
   const role = createPersistRole({ consumer, persist, group, topic: events, admin, telemetry, log });

@@ -1,0 +1,138 @@
+import { expect, test } from "vitest";
+
+import { persistBatch, takeOver } from "#postgres/claims.ts";
+
+import { type Bench, eventRecords, openBench, type Worker } from "./bench.ts";
+
+const soon = { timeout: 20_000, interval: 50 };
+
+/** Accounts for a partition up to an offset, as a worker of the past would have. */
+async function setCheckpoint(bench: Bench, nextOffset: bigint, partition = 0): Promise<void> {
+  const claim = await takeOver(bench.db, {
+    group: bench.group,
+    topic: bench.events,
+    partition,
+    owner: "past",
+  });
+  await persistBatch(bench.db, claim, { events: [], nextOffset, records: 0 });
+}
+
+async function storedOffsets(bench: Bench, partition = 0): Promise<number[]> {
+  const { rows } = await bench.db.pool.query<{ offset: string }>(
+    `select "offset" from events.event where partition = $1 order by "offset"`,
+    [partition],
+  );
+  return rows.map(({ offset }) => Number(offset));
+}
+
+const range = (from: number, to: number): number[] =>
+  Array.from({ length: to - from }, (_, index) => from + index);
+
+test("starts at the checkpoint, whatever Kafka has committed", async () => {
+  await using bench = await openBench(2);
+  await bench.publish(...eventRecords(bench, 10, 0), ...eventRecords(bench, 10, 1));
+  await setCheckpoint(bench, 4n, 0);
+  await setCheckpoint(bench, 4n, 1);
+  // Behind the checkpoint on one partition, beyond it on the other.
+  await bench.commit({ 0: 2, 1: 9 });
+  await using _worker = bench.work();
+  await expect.poll(() => bench.committed(0), soon).toBe(10n);
+  await expect.poll(() => bench.committed(1), soon).toBe(10n);
+  expect(await storedOffsets(bench, 0)).toEqual(range(4, 10));
+  expect(await storedOffsets(bench, 1)).toEqual(range(4, 10));
+});
+
+test("starts at the checkpoint where Kafka has forgotten the group", async () => {
+  await using bench = await openBench();
+  await bench.publish(...eventRecords(bench, 6));
+  await setCheckpoint(bench, 4n);
+  await using _worker = bench.work();
+  await expect.poll(() => bench.committed(0), soon).toBe(6n);
+  expect(await storedOffsets(bench)).toEqual([4, 5]);
+});
+
+test("without a checkpoint starts at Kafka's committed offset, without either at the earliest", async () => {
+  await using bench = await openBench(2);
+  await bench.publish(...eventRecords(bench, 10, 0), ...eventRecords(bench, 10, 1));
+  await bench.commit({ 1: 7 });
+  await using _worker = bench.work();
+  await expect.poll(() => bench.checkpoint(0), soon).toBe(10n);
+  await expect.poll(() => bench.checkpoint(1), soon).toBe(10n);
+  expect(await storedOffsets(bench, 0)).toEqual(range(0, 10));
+  expect(await storedOffsets(bench, 1)).toEqual(range(7, 10));
+});
+
+test("a checkpoint below the log's start is a gap: counted once, alarmed with its numbers, and read on from the start", async () => {
+  await using bench = await openBench();
+  await bench.publish(...eventRecords(bench, 10));
+  await setCheckpoint(bench, 2n);
+  await bench.broker.deleteRecords(bench.events, 0, 6n);
+  {
+    await using worker = bench.work();
+    await expect.poll(() => bench.committed(0), soon).toBe(10n);
+    expect(await storedOffsets(bench)).toEqual(range(6, 10));
+    expect(await gaps(bench, worker)).toBe(4);
+    const alarm = worker.log.lines.find(
+      ([level, message]) => level === "error" && message.includes("left the log"),
+    );
+    expect(alarm?.[2]).toMatchObject({
+      topic: bench.events,
+      partition: 0,
+      records: 4n,
+      checkpoint: 2n,
+      logStart: 6n,
+    });
+  }
+  await using later = bench.work();
+  await expect.poll(() => later.persist.progress, soon).toMatchObject([{ state: "assigned" }]);
+  expect(await gaps(bench, later)).toBe(0);
+});
+
+test("a gap is counted once though nothing is left on the log", async () => {
+  await using bench = await openBench();
+  await bench.publish(...eventRecords(bench, 10));
+  await setCheckpoint(bench, 2n);
+  await bench.broker.deleteRecords(bench.events, 0, 10n);
+  await using worker = bench.work();
+  await expect.poll(() => gaps(bench, worker), soon).toBe(8);
+  expect(await bench.checkpoint(0)).toBe(10n);
+});
+
+test("a checkpoint beyond the log's end fails the partition by name, and the others go on", async () => {
+  await using bench = await openBench(2);
+  await bench.publish(...eventRecords(bench, 5, 0), ...eventRecords(bench, 5, 1));
+  await setCheckpoint(bench, 50n, 0);
+  await using worker = bench.work();
+  await expect.poll(() => bench.committed(1), soon).toBe(5n);
+  await expect
+    .poll(() => worker.persist.progress, soon)
+    .toContainEqual(expect.objectContaining({ partition: 0, state: "failed" }));
+  expect(worker.role.fault).toMatch(
+    new RegExp(
+      `^FAILED: the checkpoint of ${bench.events}/0 in group ${bench.group} is 50, beyond the log's end 5`,
+    ),
+  );
+  expect(await worker.metric(`weir_consumer_partitions{group="${bench.group}",state="failed"}`)).toBe(1);
+  expect(await bench.checkpoint(0)).toBe(50n);
+
+  // The log grows past the checkpoint: it is still another log, and what it holds below would be skipped.
+  await bench.publish(...eventRecords(bench, 60, 0), ...eventRecords(bench, 1, 1));
+  await expect.poll(() => bench.committed(1), soon).toBe(6n);
+  const tries = (): number =>
+    worker.log.lines.filter(([, message]) => message.startsWith("A partition failed")).length;
+  const before = tries();
+  await expect.poll(tries, soon).toBeGreaterThan(before);
+  expect(await storedOffsets(bench, 0)).toEqual([]);
+
+  await bench.db.pool.query(
+    "update consumer.checkpoint set next_offset = 3, generation = generation + 1 where group_id = $1 and partition = 0",
+    [bench.group],
+  );
+  await expect.poll(() => bench.committed(0), { ...soon, timeout: 40_000 }).toBe(65n);
+  expect(await storedOffsets(bench, 0)).toEqual(range(3, 65));
+  await expect.poll(() => worker.role.fault).toBeUndefined();
+}, 90_000);
+
+async function gaps(bench: Bench, worker: Worker): Promise<number> {
+  return worker.metric(`weir_persist_gaps_total{topic="${bench.events}"}`);
+}
