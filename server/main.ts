@@ -5,7 +5,7 @@ import { SearchService } from "#gen/weir/v1/search_pb.ts";
 import { createAdmin } from "#kafka/admin.ts";
 import { createProducer } from "#kafka/producer.ts";
 import { ensureTopics, topicTable } from "#kafka/topics.ts";
-import { countConnections, createDatabase, probe } from "#postgres/pool.ts";
+import { createDatabase, probe } from "#postgres/pool.ts";
 import { type ProcessContext, runProcess } from "#runtime/process.ts";
 import { type Service } from "#runtime/service.ts";
 import { createAdmission } from "./admit.ts";
@@ -13,6 +13,7 @@ import { createAuthorize } from "./auth.ts";
 import { createCors } from "./cors.ts";
 import { createDispatch } from "./dispatch.ts";
 import { createErrorFunnel } from "./error-funnel.ts";
+import { observeServer } from "./gauges.ts";
 import { createHealthService } from "./health.ts";
 import { createEventRoutes } from "./http-events.ts";
 import { createHttpRoutes, type HttpRoute } from "./http-routes.ts";
@@ -156,24 +157,7 @@ async function start(context: ProcessContext<(typeof NEEDS)[number]>): Promise<r
   services.push(main);
 
   resources.use(
-    telemetry.observe("weir.connections.active", function* () {
-      const { connections } = main.listener ?? {};
-      if (connections === undefined) return;
-      yield [{ protocol: "http/1.1" }, connections["http/1.1"]] as const;
-      yield [{ protocol: "h2" }, connections.h2] as const;
-    }),
-  );
-  resources.use(telemetry.observe("weir.streams.active", () => [[{}, rpc.streams]]));
-  resources.use(telemetry.observe("weir.search.waiting", () => [[{}, turns.waiting]]));
-  resources.use(
-    telemetry.observe("weir.database.connections", () => {
-      const { idle, used, waiting } = countConnections(database);
-      return [
-        [{ pool: "read", state: "idle" }, idle],
-        [{ pool: "read", state: "used" }, used],
-        [{ pool: "read", state: "waiting" }, waiting],
-      ];
-    }),
+    observeServer(telemetry, { connections: () => main.listener?.connections, rpc, turns, database }),
   );
   return services;
 }

@@ -49,7 +49,7 @@ export function createServing(options: ServingOptions): Serving {
         throw error;
       }
       const { host } = options.listener;
-      log.info("Listening", { host, port: listener.port, tls: options.listener.tls !== undefined });
+      log.info("Listening", { on: name, host, port: listener.port, tls: options.listener.tls !== undefined });
       ready.resolve();
       await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
       await sleep(options.stopDelayMs);

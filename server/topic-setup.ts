@@ -12,14 +12,17 @@ export interface TopicSetup extends Service {
 }
 
 const RETRY_MS = 1_000;
+/** How long the start of the process waits for brokers that do not answer. */
+const FIRST_LOOK_MS = 3_000;
 
 /**
- * Makes the topics while the process serves already, again every second until the brokers answer. It is ready at once:
- * a server whose brokers are away starts, and says that it is not ready. A mismatch ends the process.
+ * Makes the topics, again every second until the brokers answer. It is ready once it has looked, whatever it found, or
+ * soon: a server whose brokers are away starts, and says that it is not ready. A mismatch ends the process.
  */
 export function createTopicSetup(ensure: () => Promise<readonly FoundTopic[]>, log: Logger): TopicSetup {
   let fault: string | undefined = "the topics were not looked at yet";
   let note: string | undefined;
+  const looked = Promise.withResolvers<void>();
 
   const setUp = async (): Promise<void> => {
     const topics = await ensure();
@@ -38,8 +41,10 @@ export function createTopicSetup(ensure: () => Promise<readonly FoundTopic[]>, l
 
   return {
     name: "topics",
-    ready: Promise.resolve(),
+    ready: looked.promise,
     async run(signal) {
+      const timer = setTimeout(looked.resolve, FIRST_LOOK_MS);
+      signal.addEventListener("abort", () => clearTimeout(timer), { once: true });
       while (fault !== undefined && !signal.aborted) {
         try {
           await setUp();
@@ -48,6 +53,7 @@ export function createTopicSetup(ensure: () => Promise<readonly FoundTopic[]>, l
           const message = error instanceof Error ? error.message : String(error);
           if (message !== fault) log.warn("The topics cannot be looked at yet", { error });
           fault = message;
+          looked.resolve();
           await sleep(RETRY_MS, undefined, { signal }).catch(() => undefined);
         }
       }

@@ -89,7 +89,8 @@ export async function startWeir(options: WeirOptions = {}): Promise<Weir> {
 
   const server = await run("server", { WEIR_PORT: "0" });
   const log = (): ReturnType<Weir["log"]> => linesOf(server.logFile);
-  const port = (): unknown => log().find(({ message }) => message === "Listening")?.["port"];
+  const port = (): unknown =>
+    log().find(({ message, on }) => message === "Listening" && on === "port")?.["port"];
   await untilReady(server, () => port() !== undefined, { timeoutMs: START_TIMEOUT_MS });
   const baseUrl = `http://127.0.0.1:${String(port())}`;
   if (until === "all") {

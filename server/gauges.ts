@@ -1,0 +1,46 @@
+import { countConnections, type Database } from "#postgres/pool.ts";
+import { type Observation, type Telemetry } from "#runtime/telemetry.ts";
+import { type Listener } from "./listener.ts";
+import { type Rpc } from "./rpc.ts";
+import { type Turns } from "./turns.ts";
+
+/** What the gauges of a server look at. */
+export interface Observed {
+  /** undefined until the port is open. */
+  readonly connections: () => Listener["connections"] | undefined;
+  readonly rpc: Rpc;
+  readonly turns: Turns;
+  /** The one for reading. */
+  readonly database: Database;
+}
+
+/** Gives the server's gauges their values until it is disposed of. */
+export function observeServer(
+  telemetry: Telemetry,
+  { connections, rpc, turns, database }: Observed,
+): Disposable {
+  const stack = new DisposableStack();
+  stack.use(
+    telemetry.observe("weir.connections.active", () => {
+      const open = connections();
+      return PROTOCOLS.flatMap((protocol): Observation<"weir.connections.active">[] =>
+        open === undefined ? [] : [[{ protocol }, open[protocol]]],
+      );
+    }),
+  );
+  stack.use(telemetry.observe("weir.streams.active", () => [[{}, rpc.streams]]));
+  stack.use(telemetry.observe("weir.search.waiting", () => [[{}, turns.waiting]]));
+  stack.use(
+    telemetry.observe("weir.database.connections", () => {
+      const { idle, used, waiting } = countConnections(database);
+      return [
+        [{ pool: "read", state: "idle" }, idle],
+        [{ pool: "read", state: "used" }, used],
+        [{ pool: "read", state: "waiting" }, waiting],
+      ];
+    }),
+  );
+  return stack;
+}
+
+const PROTOCOLS = ["http/1.1", "h2"] as const;

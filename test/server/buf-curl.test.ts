@@ -1,0 +1,132 @@
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { startWeir, type Weir } from "../support/weir.ts";
+
+const ROOT = join(import.meta.dirname, "../..");
+const BUF = join(ROOT, "node_modules/.bin/buf");
+
+const EVENT = {
+  id: "1",
+  source: "/buf-curl",
+  specVersion: "1.0",
+  type: "com.example.tried",
+  attributes: { time: { ceTimestamp: new Date().toISOString() } },
+  textData: "hello",
+};
+const NAME = "events/%2Fbuf-curl:1";
+
+let weir: Weir;
+let token: string;
+beforeAll(async () => {
+  weir = await startWeir({ workers: true });
+  token = await weir.token();
+  await curl(["--reflect"], "weir.v1.IngestService/CreateEvent", { event: EVENT });
+  await vi.waitFor(() => curl(["--reflect"], "weir.v1.SearchService/GetEvent", { name: NAME }), {
+    timeout: 20_000,
+    interval: 200,
+  });
+});
+afterAll(() => weir[Symbol.asyncDispose]());
+
+/** What buf prints, run as a user would in the repository. */
+async function buf(...args: readonly string[]): Promise<string> {
+  const { stdout } = await promisify(execFile)(BUF, ["curl", ...args], { cwd: ROOT });
+  return stdout;
+}
+
+async function curl(
+  flags: readonly string[],
+  method: string,
+  message: object,
+  bearer = token,
+): Promise<unknown> {
+  const header = `Authorization: Bearer ${bearer}`;
+  const data = JSON.stringify(message);
+  return JSON.parse(await buf(...flags, "--header", header, "--data", data, `${weir.baseUrl}/${method}`));
+}
+
+/** Every method that answers once, what it is asked and what comes back. */
+const METHODS: Readonly<Record<string, readonly [message: object, answer: object]>> = {
+  "grpc.health.v1.Health/Check": [{ service: "weir.v1.IngestService" }, { status: "SERVING" }],
+  "grpc.health.v1.Health/List": [{}, { statuses: { "": { status: "SERVING" } } }],
+  "weir.v1.IngestService/CreateEvent": [
+    { event: EVENT },
+    { receipt: { name: NAME, partitionKey: "/buf-curl", stage: "STAGE_ACCEPTED" } },
+  ],
+  "weir.v1.IngestService/ValidateEvent": [
+    { event: { ...EVENT, id: "" } },
+    { violations: [{ field: "event.id", reason: "INVALID_ATTRIBUTES" }] },
+  ],
+  "weir.v1.SearchService/GetEvent": [
+    { name: NAME },
+    { event: { name: NAME, cloudEvent: { textData: "hello" } } },
+  ],
+  "weir.v1.SearchService/SearchEvents": [{ pageSize: 1 }, { events: [{ name: NAME, dataSize: "5" }] }],
+};
+
+/** And the methods that stream, which have tests of their own here. */
+const STREAMS = [
+  "grpc.health.v1.Health/Watch",
+  "grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+  "grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+];
+
+const SOURCES = [
+  ["reflection alone", ["--reflect"]],
+  ["reflection v1alpha", ["--reflect", "--reflect-protocol", "grpc-v1alpha"]],
+  ["--schema proto, over HTTP/1.1", ["--schema", "proto"]],
+  ["--schema proto, over h2c", ["--schema", "proto", "--http2-prior-knowledge"]],
+] as const;
+
+describe("buf curl", () => {
+  it("lists every method there is, and each has a test", async () => {
+    const listed = (await buf("--list-methods", weir.baseUrl)).trim().split("\n");
+    expect(listed.toSorted()).toEqual([...Object.keys(METHODS), ...STREAMS].toSorted());
+  });
+
+  for (const [source, flags] of SOURCES) {
+    describe(`with ${source}`, () => {
+      const own = Object.entries(METHODS).filter(
+        ([method]) => flags[0] === "--reflect" || method.startsWith("weir."),
+      );
+      it.each(own)("calls %s", async (method, [message, answer]) => {
+        expect(await curl(flags, method, message)).toMatchObject(answer);
+      });
+    });
+  }
+
+  it.each(["grpc", "grpcweb"])("calls by --protocol %s", async (protocol) => {
+    const [message, answer] = METHODS["weir.v1.SearchService/GetEvent"]!;
+    const flags = ["--reflect", "--protocol", protocol];
+    expect(await curl(flags, "weir.v1.SearchService/GetEvent", message)).toMatchObject(answer);
+  });
+
+  it("watches health", async () => {
+    const url = `${weir.baseUrl}/grpc.health.v1.Health/Watch`;
+    const watch = spawn(BUF, ["curl", "--data", '{"service":"weir.v1.SearchService"}', url], { cwd: ROOT });
+    const exited = once(watch, "exit");
+    const [first] = (await once(watch.stdout, "data")) as [Buffer];
+    expect(JSON.parse(first.toString())).toEqual({ status: "SERVING" });
+    watch.kill();
+    await exited;
+  });
+
+  it("is told why it is refused: by the exit code, and by details in words", async () => {
+    const read = await weir.token({ scope: "events.read" });
+    const refused = curl(["--reflect"], "weir.v1.IngestService/CreateEvent", { event: EVENT }, read);
+    const { code, stderr } = await refused.then(
+      () => expect.fail("accepted"),
+      (error: unknown) => error as { code: number; stderr: string },
+    );
+    // The gRPC code, PERMISSION_DENIED, eight times.
+    expect(code).toBe(7 * 8);
+    expect(JSON.parse(stderr)).toMatchObject({
+      code: "permission_denied",
+      message: "The token lacks the scope events.write, which this call needs.",
+      details: [{ type: "google.rpc.ErrorInfo", debug: { reason: "SCOPE_MISSING", domain: "weir" } }],
+    });
+  });
+});
