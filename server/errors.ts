@@ -60,17 +60,12 @@ export function failureOf(
   };
 }
 
-/** The failure as what an RPC handler throws, and an HTTP route too. */
+/** The failure as what RPC handlers and HTTP routes throw. */
 export function toConnectError(failure: Failure, cause?: unknown): ConnectError {
   return new ConnectError(failure.message, failure.code, headersOf(failure), detailsOf(failure), cause);
 }
 
-/** The failure as the answer of an HTTP route: the status, and the body as Connect writes an error. */
-export function toHttpAnswer(failure: Failure): HttpAnswer {
-  return httpAnswerOf(toConnectError(failure));
-}
-
-/** An error made by toConnectError, as the answer of an HTTP route. */
+/** An error made by toConnectError, as the answer of an HTTP route: the status, and the body as Connect writes it. */
 export function httpAnswerOf(error: ConnectError): HttpAnswer {
   const headers: Record<string, string> = { "content-type": "application/json" };
   error.metadata.forEach((value, name) => {

@@ -5,7 +5,7 @@ import { decodeHttpBinary, httpContentMode } from "#core/http-binary.ts";
 import { decodeStructuredJson } from "#core/structured-json.ts";
 import { CreateEventResponseSchema, ValidateEventResponseSchema } from "#gen/weir/v1/ingest_pb.ts";
 import { type Admission } from "./admit.ts";
-import { toConnectError, toHttpAnswer } from "./errors.ts";
+import { toConnectError } from "./errors.ts";
 import { type HttpAnswer, jsonAnswer } from "./http-answer.ts";
 import { type HttpCall, type HttpRoute } from "./http-routes.ts";
 import { toValidation } from "./ingest.ts";
@@ -32,7 +32,7 @@ export function createEventRoutes(admission: Admission, maxBodyBytes: number): r
           { ...decode(call), principal, trace, protocol: "http" },
           signal,
         );
-        if (!admitted.ok) return toHttpAnswer(admitted.failure);
+        if (!admitted.ok) throw toConnectError(admitted.failure);
         return messageAnswer(
           CreateEventResponseSchema,
           create(CreateEventResponseSchema, { receipt: toReceipt(admitted.acceptance) }),
