@@ -5,6 +5,7 @@ import { dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import { type Journal } from "./journal.ts";
+import { leash } from "./leash.ts";
 import { tailOf } from "./tail.ts";
 
 const MAX_LOG_BYTES = 20_000_000;
@@ -45,14 +46,15 @@ export interface ChildOptions {
   readonly stopSignal?: "SIGTERM" | "SIGINT";
   /** Milliseconds from `stop` until the process is killed. Default 30,000. */
   readonly graceMs?: number;
-  /** Where the process is noted as soon as it exists. */
+  /** Where the process is noted as soon as it exists. Without one it is tied to this process instead. */
   readonly journal?: Journal | undefined;
 }
 
 /**
  * Starts a process in its own process group, so that a terminal's Ctrl-C reaches the launcher alone and the order of
- * stopping stays ours. Should this process end without stopping it, it is asked to end then; after a SIGKILL of this
- * process it lives on. Rejects where the command cannot be started at all.
+ * stopping stays ours. Should this process end without stopping it, it is asked to end then. Where this process is
+ * killed, a process in a journal lives on until somebody reads that; any other is killed too. Rejects where the command
+ * cannot be started at all.
  */
 export async function startChild(options: ChildOptions): Promise<Child> {
   const { name, logFile, stopSignal = "SIGTERM", graceMs = 30_000 } = options;
@@ -74,6 +76,7 @@ export async function startChild(options: ChildOptions): Promise<Child> {
     throw new Error(`${name} could not be started: ${error.message}`, { cause: error });
   }
   options.journal?.add({ name, pid, stopSignal });
+  const untie = options.journal === undefined ? leash(pid) : undefined;
 
   const askToEnd = (): void => void child.kill(stopSignal);
   process.once("exit", askToEnd);
@@ -81,6 +84,7 @@ export async function startChild(options: ChildOptions): Promise<Child> {
   const exited = new Promise<Exit>((resolve) => {
     child.once("exit", (code, signal) => {
       process.off("exit", askToEnd);
+      untie?.();
       exit = { code, signal };
       resolve(exit);
     });

@@ -1,9 +1,10 @@
 import { randomBytes } from "node:crypto";
-import { chmodSync, mkdtempSync, rmSync } from "node:fs";
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestProject } from "vitest/node";
 
+import { identify, isAlive, type ProcessIdentity } from "../../dev/identity.ts";
 import { cacheFolder, fetchKafkaJars } from "../../dev/kafka-jars.ts";
 import { startKafka } from "../../dev/kafka.ts";
 import { freePort } from "../../dev/ports.ts";
@@ -20,6 +21,10 @@ declare module "vitest" {
   }
 }
 
+/** The name of a run's folder begins so; the process that it belongs to stands in this file in it. */
+const PREFIX = "weir-test-";
+const OWNER = "owner.json";
+
 interface Service {
   readonly address: string;
   stop(): Promise<void>;
@@ -34,6 +39,9 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const folder = createRunFolder();
   const removeFolder = (): void => rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
   process.once("exit", removeFolder);
+  // Whatever suites put into temporary folders goes with the run.
+  const { TMPDIR } = process.env;
+  process.env["TMPDIR"] = folder;
 
   const useContainers = process.env["WEIR_TEST_SERVICES"] === "containers";
   const starting = [
@@ -47,6 +55,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
       if (outcome.status === "fulfilled") await outcome.value.stop();
     process.off("exit", removeFolder);
     removeFolder();
+    if (TMPDIR === undefined) delete process.env["TMPDIR"];
+    else process.env["TMPDIR"] = TMPDIR;
   };
   try {
     const [kafka, database] = await Promise.all(starting);
@@ -100,9 +110,24 @@ function createRunFolder(): string {
   const user = postgresOwner();
   for (const parent of [tmpdir(), "/var/tmp"]) {
     if (user !== undefined && !canEnter(user, parent)) continue;
-    const folder = mkdtempSync(join(parent, "weir-test-"));
+    removeAbandoned(parent);
+    const folder = mkdtempSync(join(parent, PREFIX));
     chmodSync(folder, 0o711);
+    writeFileSync(join(folder, OWNER), JSON.stringify(identify(process.pid)));
     return folder;
   }
   throw new Error(`The user of PostgreSQL can enter neither ${tmpdir()} nor /var/tmp: set TMPDIR.`);
+}
+
+/** Removes the folders of runs that were killed; their processes went with them. */
+function removeAbandoned(parent: string): void {
+  for (const name of readdirSync(parent).filter((each) => each.startsWith(PREFIX))) {
+    const folder = join(parent, name);
+    try {
+      const owner = JSON.parse(readFileSync(join(folder, OWNER), "utf8")) as ProcessIdentity;
+      if (!isAlive(owner)) rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
+    } catch {
+      // Somebody else's, or not yet complete.
+    }
+  }
 }
