@@ -95,6 +95,7 @@ export function createLane(options: LaneOptions): Lane {
   };
 
   function fail(cause: LaneFault["cause"], detail: string): void {
+    if (stop.signal.aborted) return;
     if (failure === undefined || failure.failures === 0) {
       log.warn("Publishing fails and is tried again", { topic, reason: detail });
     }
@@ -148,13 +149,13 @@ export function createLane(options: LaneOptions): Lane {
         // Nothing to try it with: whether the fault is over shows at the next record.
         if (failure !== undefined) recover();
         await wake.promise;
-        // What comes in within this turn of the event loop shares the request.
-        await turn();
         continue;
       }
+      // What comes in within this turn of the event loop shares the request: often those whom the last answer freed.
+      await turn();
       const batch = unsettled ?? takeBatch();
       unsettled = undefined;
-      await send(session, batch);
+      if (batch.size > 0) await send(session, batch);
       if (failure !== undefined) await pause(backoff(failure.failures, 100, 1_000), stop.signal);
     }
   }
@@ -207,7 +208,7 @@ export function createLane(options: LaneOptions): Lane {
       const detail = `Kafka refuses records for ${topic} partition ${partition}: ${error?.name ?? "no answer for it"}`;
       for (const each of publications) {
         if (error?.written === "no" && fresh.has(each)) each.sent = false;
-        if (error?.refusal === "TOO_LARGE" && publications.length > 1) each.alone = true;
+        if (error?.ofRecord && publications.length > 1) each.alone = true;
         else if (error?.refusal !== undefined) giveUp(each, error.refusal, detail);
         else if (error?.missing) refuseIfMissingTooLong(each, detail);
         returned.push(each);

@@ -9,7 +9,7 @@ export interface Publication {
   readonly since: number;
   /** Whether it may be on the log. */
   sent: boolean;
-  /** Send it in a batch of its own: one with others was too large. */
+  /** Send it in a batch of its own: one with others was refused, for the fault of one of them. */
   alone: boolean;
   readonly settled: boolean;
   /** Gives the result; the first one counts. */

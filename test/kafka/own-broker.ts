@@ -24,11 +24,16 @@ export interface OwnBroker extends AsyncDisposable {
   readonly port: number;
 }
 
-/** Starts a broker; `properties` and `format` add to its configuration and to the formatting of its log. */
-export async function startOwnBroker(
-  properties: Readonly<Record<string, string>> = {},
-  format: readonly string[] = [],
-): Promise<OwnBroker> {
+/** What differs from the plainest broker. */
+export interface OwnBrokerOptions {
+  /** What adds to its configuration, or takes the place of it. */
+  readonly properties?: (plain: Readonly<Record<string, string>>) => Readonly<Record<string, string>>;
+  /** Further arguments for the formatting of its log. */
+  readonly format?: readonly string[];
+}
+
+/** Starts a broker. */
+export async function startOwnBroker({ properties, format = [] }: OwnBrokerOptions = {}): Promise<OwnBroker> {
   const jars = await fetchKafkaJars(cacheFolder(), { say: (line) => process.stderr.write(`${line}\n`) });
   const folder = mkdtempSync(join(tmpdir(), "weir-broker-"));
   const [port, controllerPort] = [await freePort(), await freePort()];
@@ -41,7 +46,8 @@ export async function startOwnBroker(
     controllerPort,
     logDirs: join(folder, "log"),
   };
-  const all = { ...brokerProperties(place), ...properties };
+  const plain = brokerProperties(place);
+  const all = { ...plain, ...properties?.(plain) };
   writeFileSync(
     config,
     Object.entries(all)

@@ -152,6 +152,21 @@ describe("a producer", () => {
     expect(log.get(0)?.map((value) => value[0])).toEqual(["1", "2", "4", "5"]);
   });
 
+  test("refuses the one record that the broker rejects, and publishes those beside it", async () => {
+    const topic = await broker.topic(1);
+    await using producer = open(topic);
+    const later = { ...textRecord(topic, 0, "later"), timestamp: Date.now() + 2 * 3_600_000 };
+    const [before, rejected, after] = await Promise.all([
+      producer.publish(textRecord(topic, 0, "before")),
+      producer.publish(later),
+      producer.publish(textRecord(topic, 0, "after")),
+    ]);
+    expect(rejected).toMatchObject({ outcome: "refused", cause: "REJECTED" });
+    expect(rejected).toHaveProperty("detail", expect.stringMatching("INVALID_TIMESTAMP"));
+    expect([before, after].map((result) => offsetOf(result))).toEqual([0n, 1n]);
+    expect((await readAll(broker, topic)).get(0)).toEqual(["before", "after"]);
+  });
+
   test("gives up a record when its request is given up, and says whether it may be on the log", async () => {
     const topic = await broker.topic(1);
     await using producer = open(topic);
