@@ -5,7 +5,7 @@ import { dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import { type Journal } from "./journal.ts";
-import { leash } from "./leash.ts";
+import { lookAfter } from "./leash.ts";
 import { tailOf } from "./tail.ts";
 
 const MAX_LOG_BYTES = 20_000_000;
@@ -75,8 +75,7 @@ export async function startChild(options: ChildOptions): Promise<Child> {
     const [error] = (await once(child, "error")) as [Error];
     throw new Error(`${name} could not be started: ${error.message}`, { cause: error });
   }
-  options.journal?.add({ name, pid, stopSignal });
-  const untie = options.journal === undefined ? leash(pid) : undefined;
+  const untie = lookAfter({ name, pid, stopSignal }, options.journal);
 
   const askToEnd = (): void => void child.kill(stopSignal);
   process.once("exit", askToEnd);
@@ -84,7 +83,7 @@ export async function startChild(options: ChildOptions): Promise<Child> {
   const exited = new Promise<Exit>((resolve) => {
     child.once("exit", (code, signal) => {
       process.off("exit", askToEnd);
-      untie?.();
+      untie();
       exit = { code, signal };
       resolve(exit);
     });

@@ -16,7 +16,7 @@ const OLDEST = 20;
 const OLDEST_FOR_TYPESCRIPT = [22, 18];
 const RELAYED = ["SIGINT", "SIGTERM", "SIGHUP"];
 /** A terminal and npm both pass on one Ctrl-C. */
-const SAME_SIGNAL_MS = 300;
+const SAME_SIGNAL_MS = 500;
 const ABANDONED_LOCK_MS = 15 * 60_000;
 
 /** Ends the process with one line. */
@@ -37,9 +37,8 @@ export async function prepare() {
     fail(`Weir needs Node.js ${OLDEST} or newer to begin with; this is ${process.version}.`);
   }
   if (!isInstalled()) await withInstallLock(install);
-  const pinned = join(root, "node_modules", ".bin", process.platform === "win32" ? "node.cmd" : "node");
   try {
-    return realpathSync(pinned);
+    return realpathSync(join(root, "node_modules", ".bin", "node"));
   } catch {
     const [major, minor] = process.versions.node.split(".").map(Number);
     const [oldestMajor, oldestMinor] = OLDEST_FOR_TYPESCRIPT;
@@ -108,6 +107,7 @@ async function install() {
   const npm = process.env.npm_execpath;
   const code = await (npm === undefined ? run("npm", args) : run(process.execPath, [npm, ...args]));
   if (code !== 0) fail(`The dependencies could not be installed: npm ci ended with exit code ${code}.`);
+  mkdirSync(dirname(marker), { recursive: true });
   writeFileSync(marker, hash);
   process.stderr.write(`dependencies installed in ${((Date.now() - started) / 1000).toFixed(1)} s\n`);
 }

@@ -12,14 +12,17 @@ const entrySchema = z.object({
 });
 type Entry = z.infer<typeof entrySchema>;
 
+/** A process, and the signal that asks it to end. */
+export interface StartedProcess {
+  readonly name: string;
+  readonly pid: number;
+  readonly stopSignal: "SIGTERM" | "SIGINT";
+}
+
 /** Keeps note of the processes that were started, for whoever comes after a process that was killed. */
 export interface Journal {
   /** Call it as soon as the process exists. */
-  readonly add: (process: {
-    readonly name: string;
-    readonly pid: number;
-    readonly stopSignal: "SIGTERM" | "SIGINT";
-  }) => void;
+  readonly add: (process: StartedProcess) => void;
   /** All of them have ended. */
   readonly remove: () => void;
 }

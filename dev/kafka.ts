@@ -72,6 +72,7 @@ export async function startKafka(options: KafkaOptions): Promise<Child> {
     const format = ["kafka.tools.StorageTool", "format", `--cluster-id=${clusterId}`, "-c", config];
     await runTool("java", [...useArchive, ...jvm, ...format], {
       failure: "Kafka's data folder could not be formatted",
+      journal: options.journal,
       signal,
     });
   }
@@ -91,8 +92,11 @@ export async function startKafka(options: KafkaOptions): Promise<Child> {
     logFile,
     journal: options.journal,
   });
-  void child.exited.then(() => {
-    if (existsSync(recording)) renameSync(recording, archive);
+  void child.exited.then(({ signal: endedBy }) => {
+    if (!existsSync(recording)) return;
+    // Cut short, it would be worse than none.
+    if (endedBy === "SIGKILL") rmSync(recording);
+    else renameSync(recording, archive);
   });
   return untilReady(child, () => answersMetadata(port), { timeoutMs: READY_TIMEOUT_MS, signal });
 }

@@ -1,5 +1,7 @@
 import { spawn, type ChildProcess } from "node:child_process";
 
+import { type Journal, type StartedProcess } from "./journal.ts";
+
 /**
  * Reads "+ pid" and "- pid" until its input ends, which it does when the process at the other end is gone, however it
  * went; then ends by force what is left.
@@ -26,6 +28,16 @@ export function leash(pid: number): () => void {
   const { stdin } = watcher;
   stdin?.write(`+ ${pid}\n`);
   return () => stdin?.write(`- ${pid}\n`);
+}
+
+/**
+ * Sees to a process that was just started, should this one be killed: whoever reads the journal stops it, or, without a
+ * journal, it ends at once. Gives what is to be called once it has ended.
+ */
+export function lookAfter(started: StartedProcess, journal: Journal | undefined): () => void {
+  if (journal === undefined) return leash(started.pid);
+  journal.add(started);
+  return () => {};
 }
 
 /** In a process group of its own, which a terminal's Ctrl-C does not reach. */

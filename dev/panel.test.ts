@@ -47,6 +47,15 @@ describe.each(["sh", "bash"])("the lines of the panel, pasted into %s", (shell) 
   });
 });
 
+describe("the lines of the panel, where the server speaks TLS", () => {
+  const tls = { ...facts, url: "https://127.0.0.1:8080" };
+
+  it("do not ask who signed the certificate, and leave HTTP/2 to ALPN", () => {
+    expect(words(postLine(tls)).slice(0, 4)).toEqual(["curl", "-sS", "--insecure", `${tls.url}/v1/events`]);
+    expect(words(searchLine(tls)).slice(0, 4)).toEqual(["npx", "buf", "curl", "--insecure"]);
+  });
+});
+
 describe("the panel", () => {
   it("names the URL, the token alone on its line, and the logs", () => {
     const text = panel({ ...facts, tokenLife: "24 hours", oneCopy: true, logs: "/clone/.weir/log" });

@@ -45,7 +45,7 @@ export function postLine({ url, token }: Pick<PanelFacts, "url" | "token">): str
     '"$(date -u +%Y-%m-%dT%H:%M:%SZ)"' +
     quote('","data":{"greeting":"hello, world"}}');
   return [
-    `curl -sS ${quote(`${url}/v1/events`)}`,
+    `curl -sS${url.startsWith("https:") ? " --insecure" : ""} ${quote(`${url}/v1/events`)}`,
     `-H ${quote(`Authorization: Bearer ${token}`)}`,
     `-H ${quote("Content-Type: application/cloudevents+json")}`,
     `-d ${event}`,
@@ -55,7 +55,7 @@ export function postLine({ url, token }: Pick<PanelFacts, "url" | "token">): str
 /** A line for sh, bash and zsh that searches the newest events, by reflection alone. */
 export function searchLine({ url, token }: Pick<PanelFacts, "url" | "token">): string {
   return [
-    "npx buf curl --http2-prior-knowledge",
+    `npx buf curl ${url.startsWith("https:") ? "--insecure" : "--http2-prior-knowledge"}`,
     `-H ${quote(`Authorization: Bearer ${token}`)}`,
     `-d ${quote('{"page_size":5}')}`,
     quote(`${url}/weir.v1.SearchService/SearchEvents`),

@@ -104,7 +104,7 @@ async function startBroker(
   const broker = { logDir: join(dataFolder, "log"), port, controllerPort, journal, signal };
   if (options.kafka === "docker")
     return startKafkaInDocker({ ...broker, dataDir: join(dataFolder, "kafka-docker") });
-  const jars = await fetchKafkaJars(cache, { say: progress.say, signal });
+  const jars = await fetchKafkaJars(cache, { say: progress.say, journal, signal });
   return startKafka({ ...broker, jars, dataDir: join(dataFolder, "kafka") });
 }
 

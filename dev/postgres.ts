@@ -86,7 +86,8 @@ function isReady(dataDir: string, pid: number): boolean {
 }
 
 /** Makes the data folder under another name first, so that one cut short is never taken for a whole one. */
-async function initialise({ binaries, dataDir, password, user, signal }: PostgresOptions): Promise<void> {
+async function initialise(options: PostgresOptions): Promise<void> {
+  const { binaries, dataDir, password, user, journal, signal } = options;
   const partial = `${dataDir}.partial`;
   const secret = `${dataDir}.password`;
   rmSync(partial, { recursive: true, force: true });
@@ -96,7 +97,8 @@ async function initialise({ binaries, dataDir, password, user, signal }: Postgre
   try {
     writeFileSync(secret, `${password}\n`, { mode: 0o600 });
     if (user !== undefined) for (const path of [partial, secret]) chownSync(path, user.uid, user.gid);
-    const tool = { failure: "PostgreSQL's data folder could not be made", user, cwd: partial, signal };
+    const failure = "PostgreSQL's data folder could not be made";
+    const tool = { failure, user, cwd: partial, journal, signal };
     await runTool(
       join(binaries, "bin", "initdb"),
       [

@@ -1,5 +1,8 @@
 import { execFile, type ExecFileException } from "node:child_process";
+import { basename } from "node:path";
 
+import { type Journal } from "./journal.ts";
+import { lookAfter } from "./leash.ts";
 import { type Owner } from "./postgres-owner.ts";
 import { tailText } from "./tail.ts";
 
@@ -13,6 +16,8 @@ export interface ToolOptions {
   readonly input?: string;
   readonly cwd?: string;
   readonly user?: Owner | undefined;
+  /** Where the tool is noted while it runs; without one it is tied to this process instead. */
+  readonly journal?: Journal | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -21,7 +26,7 @@ export interface ToolOptions {
  * lines of that where the tool is missing or fails, and with the signal's reason where that is raised.
  */
 export function runTool(command: string, args: readonly string[], options: ToolOptions): Promise<string> {
-  const { failure, input = "", cwd, user, signal } = options;
+  const { failure, input = "", cwd, user, journal, signal } = options;
   return new Promise((resolve, reject) => {
     const tool = execFile(
       command,
@@ -34,6 +39,10 @@ export function runTool(command: string, args: readonly string[], options: ToolO
         else reject(new Error(`${failure}:\n${tailText(stdout + stderr)}`, { cause: error }));
       },
     );
+    if (tool.pid !== undefined) {
+      const untie = lookAfter({ name: basename(command), pid: tool.pid, stopSignal: "SIGTERM" }, journal);
+      tool.once("exit", untie);
+    }
     // A tool that ends before it has read its input is judged by its exit code.
     tool.stdin?.once("error", () => {});
     tool.stdin?.end(input);
