@@ -57,7 +57,8 @@ export async function torture(options: TortureOptions): Promise<TortureResult> {
           ledger.acknowledged(source, id);
           break;
         } catch (error) {
-          if (Date.now() > giveUp) throw new Error(`${source} ${id} was never acknowledged`, { cause: error });
+          if (Date.now() > giveUp)
+            throw new Error(`${source} ${id} was never acknowledged`, { cause: error });
           retries++;
           await sleep(100);
         }
@@ -132,7 +133,9 @@ async function untilStored({ databaseUrl, brokers }: Platform, giveUp: number): 
       const behind = [...log].filter(([partition, { end }]) => end > 0n && next.get(partition) !== end);
       if (behind.length === 0) return;
       if (Date.now() > giveUp) {
-        throw new Error(`the workers never stored partitions ${behind.map(([partition]) => partition).join(", ")} to the end`);
+        throw new Error(
+          `the workers never stored partitions ${behind.map(([partition]) => partition).join(", ")} to the end`,
+        );
       }
       await sleep(100);
     }
