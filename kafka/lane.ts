@@ -70,7 +70,7 @@ const BLIP_MS = 1_000;
 
 /**
  * A lane sends one batch after another by a kafkajs producer of its own and never two at once: kafkajs' sequence numbers
- * do not survive that (docs/decisions, "The producer's lanes").
+ * do not survive that (docs/decisions/kafka-client.md).
  *
  * What makes it safe to send again: a producer whose request may have reached the broker gets exactly the same batch once
  * more, which the broker then recognises by its sequence numbers. Wherever that cannot be kept up, the producer is
