@@ -44,7 +44,10 @@ export interface RpcOptions {
   /** The largest message that is read, before and after decompression. */
   readonly readLimitBytes: number;
   readonly deadlines: DeadlineLimits;
-  /** How many streams may be open at once. */
+  /**
+   * How many streams may be open at once. Those of methods that need no token have a tenth of them, so that strangers
+   * never take the streams of those who have one.
+   */
   readonly maxStreams: number;
   /** Raised, with an error of toConnectError's, when the server begins to stop: streams would not end by themselves. */
   readonly streamsEnd: AbortSignal;
@@ -81,7 +84,10 @@ const callKey = createContextKey<Call | undefined>(undefined);
  * @throws AccessError where a method has no scope and is not open by name.
  */
 export function createRpc(options: RpcOptions): Rpc {
-  let streams = 0;
+  const streams = {
+    open: { count: 0, limit: Math.ceil(options.maxStreams / 10) },
+    scoped: { count: 0, limit: options.maxStreams },
+  };
 
   const gate = async (context: HandlerContext): Promise<void> => {
     const { method, values, signal } = context;
@@ -99,9 +105,10 @@ export function createRpc(options: RpcOptions): Rpc {
         values.set(principalKey, authorization.caller.principal);
       }
       if (method.methodKind === "unary") return;
-      if (streams >= options.maxStreams) throw streamCapacity(options.maxStreams);
-      streams += 1;
-      onAbort(signal, () => (streams -= 1));
+      const mine = needed === "open" ? streams.open : streams.scoped;
+      if (mine.count >= mine.limit) throw streamCapacity(mine.limit);
+      mine.count += 1;
+      onAbort(signal, () => (mine.count -= 1));
     } catch (error) {
       throw options.funnel(error, nameOf(method));
     }
@@ -126,7 +133,7 @@ export function createRpc(options: RpcOptions): Rpc {
       return true;
     },
     get streams() {
-      return streams;
+      return streams.open.count + streams.scoped.count;
     },
   };
 }
@@ -145,7 +152,7 @@ function streamCapacity(limit: number): ConnectError {
   return toConnectError({
     code: Code.Unavailable,
     reason: "STREAM_CAPACITY",
-    message: `All ${String(limit)} streams of this server are in use. Try again, or close one.`,
+    message: `All ${String(limit)} streams that such calls may have on this server are in use. Try again, or close one.`,
     metadata: { limit: String(limit), setting: "WEIR_MAX_STREAMS" },
     retryAfterMs: 1_000,
   });

@@ -104,7 +104,7 @@ export const HTTP: Group<Values, HttpConfig> = {
       default: "5000",
       unit: "streams",
       meaning:
-        "How many server streams (health Watch, reflection) may be open at once; a further one is UNAVAILABLE.",
+        "How many streams may be open at once; a further one is UNAVAILABLE. Health and reflection, which are open to all, have a tenth.",
     },
     maxStreamDurationMs: {
       name: "WEIR_MAX_STREAM_DURATION",

@@ -128,6 +128,17 @@ describe("a route", () => {
     });
   });
 
+  it("is refused without a good token before the body is there", async () => {
+    const { port } = await start({ httpRoutes: [echo] });
+    const socket = net.connect({ host: "127.0.0.1", port });
+    stack.defer(() => void socket.destroy());
+    socket.write(
+      "POST /v1/echo HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer a.b.c\r\nContent-Length: 9000\r\n\r\nx",
+    );
+    const [answer] = (await once(socket, "data")) as [Buffer];
+    expect(answer.toString()).toMatch(/^HTTP\/1\.1 401 /);
+  });
+
   it("is open by name, and answers HEAD where it answers GET", async () => {
     const { url } = await start({ httpRoutes: [open] });
     expect(await (await fetch(`${url}/healthz`)).text()).toBe("well");
