@@ -7,16 +7,15 @@ import { type Broker, brokerConnection, openBroker, readAll, textRecord } from "
 import { consume } from "./consuming.ts";
 import { type OwnBroker, startOwnBroker } from "./own-broker.ts";
 
+/** Given back last in, first out, whatever else fails. */
+const resources = new AsyncDisposableStack();
 let own: OwnBroker;
 let broker: Broker;
 beforeAll(async () => {
-  own = await startOwnBroker();
-  broker = await openBroker(brokerConnection(own.address));
+  own = resources.use(await startOwnBroker());
+  broker = resources.use(await openBroker(brokerConnection(own.address)));
 });
-afterAll(async () => {
-  await broker[Symbol.asyncDispose]();
-  await own[Symbol.asyncDispose]();
-});
+afterAll(() => resources.disposeAsync());
 
 afterEach(() => {
   own.proxy.mode = "pass";

@@ -12,13 +12,15 @@ import { type OwnBroker, startOwnBroker } from "./own-broker.ts";
 
 const { certificate, key } = createCertificate();
 const jaas = "org.apache.kafka.common.security";
+/** Given back last in, first out, whatever else fails. */
+const resources = new AsyncDisposableStack();
 let own: OwnBroker;
 let connection: ConnectionOptions;
 let broker: Broker;
 beforeAll(async () => {
   const port = await freePort();
   const escape = (pem: string): string => pem.replaceAll("\n", "\\n");
-  own = await startOwnBroker({
+  const started = await startOwnBroker({
     properties: (plain) => ({
       listeners: `${plain["listeners"]},SASL_SSL://127.0.0.1:${port}`,
       "advertised.listeners": `${plain["advertised.listeners"]},SASL_SSL://127.0.0.1:${port}`,
@@ -36,17 +38,15 @@ beforeAll(async () => {
       `${name}=[name=weir,password=secret]`,
     ]),
   });
+  own = resources.use(started);
   connection = {
     ...brokerConnection(`127.0.0.1:${port}`),
     tls: { ca: certificate },
     sasl: { mechanism: "scram-sha-512", username: "weir", password: "secret" },
   };
-  broker = await openBroker(brokerConnection(own.address));
+  broker = resources.use(await openBroker(brokerConnection(own.address)));
 });
-afterAll(async () => {
-  await broker[Symbol.asyncDispose]();
-  await own[Symbol.asyncDispose]();
-});
+afterAll(() => resources.disposeAsync());
 
 describe("a broker with TLS and a login", () => {
   test("is published to and consumed from", async () => {
