@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Code, type ConnectError } from "@connectrpc/connect";
 import { type Logger } from "#runtime/log.ts";
@@ -51,7 +52,7 @@ export function createServing(options: ServingOptions): Serving {
       const { host } = options.listener;
       log.info("Listening", { on: name, host, port: listener.port, tls: options.listener.tls !== undefined });
       ready.resolve();
-      await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
+      if (!signal.aborted) await once(signal, "abort");
       await sleep(options.stopDelayMs);
       const timer = setTimeout(() => shutdown.abort(shuttingDown()), drainTimeoutMs);
       await listener.close(drainTimeoutMs + FLUSH_MS);

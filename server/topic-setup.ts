@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type FoundTopic, TopicMismatchError } from "#kafka/topics.ts";
 import { type Logger } from "#runtime/log.ts";
@@ -57,8 +58,7 @@ export function createTopicSetup(ensure: () => Promise<readonly FoundTopic[]>, l
           await sleep(RETRY_MS, undefined, { signal }).catch(() => undefined);
         }
       }
-      if (!signal.aborted)
-        await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
+      if (!signal.aborted) await once(signal, "abort");
     },
     get fault() {
       return fault;

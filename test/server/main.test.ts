@@ -78,6 +78,25 @@ describe("the boot", () => {
     await expect(refused).rejects.toThrow(`${weir.topic} has 3 partitions and 4 are configured`);
   });
 
+  it("does not wait for PostgreSQL, and takes events in without it", async () => {
+    const databaseUrl = `postgres://weir:weir@127.0.0.1:${await freePort()}/weir`;
+    const weir = await start({ databaseUrl, until: "listening" });
+    await untilReady(weir.server, async () => (await readyz(weir)).report["status"] === "partial", {
+      timeoutMs: 20_000,
+    });
+    const { status, report } = await readyz(weir);
+    expect(status).toBe(200);
+    expect(report["services"]).toMatchObject({
+      "weir.v1.IngestService": { ready: true },
+      "weir.v1.SearchService": {
+        ready: false,
+        reasons: [expect.stringMatching(/^postgresql: .*ECONNREFUSED/)],
+      },
+    });
+    const { ingest } = createClients(weir.baseUrl, await weir.token());
+    expect((await ingest.createEvent({ event: toMessage(sketch()) })).receipt?.position?.offset).toBe(0n);
+  });
+
   it("does not wait for Kafka, which is found when it comes", async () => {
     const [port, controllerPort] = [await freePort(), await freePort()];
     const weir = await start({ brokers: `127.0.0.1:${port}`, until: "listening" });
