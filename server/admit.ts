@@ -8,7 +8,7 @@ import { type Producer, type PublishResult } from "#kafka/ports.ts";
 import { encodeRecord } from "#kafka/record.ts";
 import { type Telemetry } from "#runtime/telemetry.ts";
 import { type Failure, failureOf } from "./errors.ts";
-import { type TraceContext } from "./trace-context.ts";
+import { type TraceContext } from "#runtime/trace-context.ts";
 import { type Acceptance } from "./wire.ts";
 
 /** What the admission of events needs. */

@@ -9,7 +9,7 @@ import { toConnectError } from "./errors.ts";
 import { type HttpAnswer, jsonAnswer } from "./http-answer.ts";
 import { type HttpCall, type HttpRoute } from "./http-routes.ts";
 import { toValidation } from "./ingest.ts";
-import { traceContextOf } from "./trace-context.ts";
+import { traceContextOf } from "#runtime/trace-context.ts";
 import { toReceipt } from "./wire.ts";
 
 /**

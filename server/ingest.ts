@@ -10,7 +10,7 @@ import {
 import { type Admission } from "./admit.ts";
 import { principalKey } from "./auth.ts";
 import { toConnectError } from "./errors.ts";
-import { traceContextOf } from "./trace-context.ts";
+import { traceContextOf } from "#runtime/trace-context.ts";
 import { fromCloudEventMessage, requestPath, toReceipt } from "./wire.ts";
 
 /** weir.v1.IngestService over the one admission of events. */
