@@ -1,37 +1,19 @@
-import { type DescMethod } from "@bufbuild/protobuf";
 import {
   Code,
-  ConnectError,
   type ConnectRouter,
   createConnectRouter,
-  createContextKey,
-  createContextValues,
   type HandlerContext,
   type Interceptor,
 } from "@connectrpc/connect";
-import { type UniversalHandler, type UniversalServerRequest } from "@connectrpc/connect/protocol";
-import { codeToString } from "@connectrpc/connect/protocol-connect";
-import {
-  compressionBrotli,
-  compressionGzip,
-  universalRequestFromNodeRequest,
-  universalResponseToNodeResponse,
-} from "@connectrpc/connect-node";
+import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
 import { type Telemetry } from "#runtime/telemetry.ts";
 import { type Authorize, principalKey } from "./auth.ts";
-import {
-  abortable,
-  abortableItems,
-  boundDeadline,
-  causeOf,
-  clientGone,
-  type DeadlineLimits,
-} from "./deadlines.ts";
+import { abortable, abortableItems, causeOf, type DeadlineLimits } from "./deadlines.ts";
 import { asInputFault, type ErrorFunnel } from "./error-funnel.ts";
-import { httpAnswerOf, methodNotAllowed, reasonOf, toConnectError } from "./errors.ts";
-import { writeAnswer } from "./http-answer.ts";
+import { toConnectError } from "./errors.ts";
 import { type ServerRequest, type ServerResponse } from "./listener.ts";
-import { bodyChunks, discardBody } from "./request-body.ts";
+import { serveCall } from "./rpc-adapter.ts";
+import { callKey, measureCall, methodName, outcomeOf } from "./rpc-call.ts";
 import { methodAccess } from "./scopes.ts";
 
 /** What all RPC methods share. */
@@ -63,19 +45,6 @@ export interface Rpc {
   readonly streams: number;
 }
 
-/** What is known of a call before the RPC library has its context. */
-interface Call {
-  readonly startedAt: number;
-  /** Raised when the client goes away. */
-  readonly client: AbortSignal;
-  /** Raised when the call ends, however it does. */
-  signal: AbortSignal;
-  /** The request was read: what fails from now on is not of its bytes. */
-  read: boolean;
-}
-
-const callKey = createContextKey<Call | undefined>(undefined);
-
 /**
  * Serves RPC methods in Connect, gRPC and gRPC-Web, with what holds for every one of them: the token is verified before
  * the body is read; every call has a deadline that holds whatever its handler does; messages and streams are bounded;
@@ -94,7 +63,7 @@ export function createRpc(options: RpcOptions): Rpc {
     const call = values.get(callKey);
     if (call === undefined) throw new Error("A call came by another way than serve()");
     call.signal = signal;
-    onAbort(signal, () => measure(options, method, call.startedAt, outcomeOf(call, signal)));
+    onAbort(signal, () => measureCall(options, method, call.startedAt, outcomeOf(call, signal)));
     try {
       const needed = access.get(method);
       if (needed === undefined) throw new Error("A method was added after the boot");
@@ -110,7 +79,7 @@ export function createRpc(options: RpcOptions): Rpc {
       mine.count += 1;
       onAbort(signal, () => (mine.count -= 1));
     } catch (error) {
-      throw options.funnel(error, nameOf(method));
+      throw options.funnel(error, methodName(method));
     }
   };
 
@@ -129,7 +98,7 @@ export function createRpc(options: RpcOptions): Rpc {
     serve(request, response) {
       const handler = handlers.get((request.url ?? "").split("?", 1)[0] ?? "");
       if (handler === undefined) return false;
-      void serve(options, handler, request, response);
+      void serveCall(options, handler, request, response);
       return true;
     },
     get streams() {
@@ -138,17 +107,12 @@ export function createRpc(options: RpcOptions): Rpc {
   };
 }
 
-/** The method's full name, as rpc.method in OpenTelemetry. */
-function nameOf(method: DescMethod): string {
-  return `${method.parent.typeName}/${method.name}`;
-}
-
 function onAbort(signal: AbortSignal, run: () => void): void {
   if (signal.aborted) run();
   else signal.addEventListener("abort", run, { once: true });
 }
 
-function streamCapacity(limit: number): ConnectError {
+function streamCapacity(limit: number): Error {
   return toConnectError({
     code: Code.Unavailable,
     reason: "STREAM_CAPACITY",
@@ -158,34 +122,12 @@ function streamCapacity(limit: number): ConnectError {
   });
 }
 
-/** What a call ended with: an error, or undefined where all went well. The signal of a call is raised either way. */
-function outcomeOf(call: Call, signal: AbortSignal): ConnectError | undefined {
-  if (call.client.aborted) return clientGone();
-  if (!(signal.reason instanceof ConnectError)) return undefined;
-  if (!call.read) asInputFault(signal.reason);
-  return signal.reason;
-}
-
-function measure(
-  { telemetry, funnel }: RpcOptions,
-  method: DescMethod,
-  startedAt: number,
-  outcome: unknown,
-): void {
-  const name = nameOf(method);
-  const error = outcome === undefined ? undefined : funnel(outcome, name);
-  const reason = error && reasonOf(error);
-  const code = error === undefined ? "ok" : codeToString(error.code);
-  if (reason !== undefined) telemetry.count("weir.request.refusals", { method: name, reason });
-  telemetry.record("weir.request.duration", { method: name, code }, (performance.now() - startedAt) / 1000);
-}
-
 /** Holds the deadline whatever the handler does, ends streams when the server stops, and sends errors through the funnel. */
 function guard({ funnel, streamsEnd }: RpcOptions): Interceptor {
   return (next) => async (request) => {
     const signal =
       request.method.methodKind === "unary" ? request.signal : AbortSignal.any([request.signal, streamsEnd]);
-    const toError = (error: unknown): ConnectError => funnel(causeOf(error, signal), nameOf(request.method));
+    const toError = (error: unknown): Error => funnel(causeOf(error, signal), methodName(request.method));
     async function* messages<T>(source: AsyncIterable<T>): AsyncGenerator<T> {
       try {
         yield* abortableItems(source, signal);
@@ -213,96 +155,3 @@ async function* inputs<T>(messages: AsyncIterable<T>): AsyncGenerator<T> {
     throw asInputFault(error);
   }
 }
-
-async function serve(
-  options: RpcOptions,
-  handler: UniversalHandler,
-  request: ServerRequest,
-  response: ServerResponse,
-): Promise<void> {
-  const { method } = handler;
-  const startedAt = performance.now();
-  const refuse = async (error: ConnectError, status?: number): Promise<void> => {
-    measure(options, method, startedAt, error);
-    const answer = httpAnswerOf(error);
-    await writeAnswer({ ...answer, status: status ?? answer.status }, request, response);
-  };
-  try {
-    const universal = universalRequestOf(request, response, startedAt);
-    if (universal === undefined) return await refuse(addressInvalid());
-    boundDeadline(universal.header, method.methodKind !== "unary", options.deadlines);
-    const answer = await handler(universal);
-    if (answer.body === undefined)
-      return await refuse(unservable(handler, request, answer.status), answer.status);
-    await discardBody(request, response);
-    await universalResponseToNodeResponse(answer, response);
-  } catch (error) {
-    // What comes here is of the writing. Where the client has gone, the call's own signal has said so.
-    if (!response.destroyed) options.funnel(error, nameOf(method));
-    response.destroy();
-  }
-}
-
-/** The request as the RPC library takes it; undefined where the host that it names makes no URL. */
-function universalRequestOf(
-  request: ServerRequest,
-  response: ServerResponse,
-  startedAt: number,
-): UniversalServerRequest | undefined {
-  const values = createContextValues();
-  let universal: UniversalServerRequest;
-  try {
-    universal = universalRequestFromNodeRequest(request, response, undefined, values);
-  } catch {
-    return undefined;
-  }
-  const call: Call = { startedAt, client: universal.signal, signal: universal.signal, read: false };
-  values.set(callKey, call);
-  async function* body(): AsyncGenerator<Uint8Array> {
-    yield* bodyChunks(universal.body as AsyncIterable<Uint8Array>, call.signal);
-  }
-  return { ...universal, body: body() };
-}
-
-function addressInvalid(): ConnectError {
-  return toConnectError({
-    code: Code.InvalidArgument,
-    reason: "INVALID_REQUEST",
-    message: "The request must name its host (the Host header or :authority).",
-  });
-}
-
-/** What the RPC library says with a bare HTTP status, as an error with words. */
-function unservable(handler: UniversalHandler, request: ServerRequest, status: number): ConnectError {
-  const code = Code.Unimplemented;
-  switch (status) {
-    case 405:
-      return methodNotAllowed(request.method ?? "", handler.allowedMethods);
-    case 415: {
-      const given = request.headers["content-type"] ?? "";
-      const message = `The content-type "${given.slice(0, 64)}" is not one of ${CONTENT_TYPES.join(", ")}.`;
-      return toConnectError({ code: Code.InvalidArgument, reason: "UNSUPPORTED_MEDIA_TYPE", message });
-    }
-    case 505:
-      return toConnectError({
-        code,
-        reason: "UNIMPLEMENTED",
-        message: "This method streams both ways, so it needs HTTP/2.",
-      });
-    default:
-      return toConnectError({
-        code,
-        reason: "UNIMPLEMENTED",
-        message: `The call cannot be served (status ${String(status)}).`,
-      });
-  }
-}
-
-const CONTENT_TYPES = [
-  "application/json",
-  "application/proto",
-  "application/connect+json",
-  "application/connect+proto",
-  "application/grpc",
-  "application/grpc-web",
-];

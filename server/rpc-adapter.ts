@@ -1,0 +1,112 @@
+import { Code, type ConnectError, createContextValues } from "@connectrpc/connect";
+import { type UniversalHandler, type UniversalServerRequest } from "@connectrpc/connect/protocol";
+import { universalRequestFromNodeRequest, universalResponseToNodeResponse } from "@connectrpc/connect-node";
+import { type Telemetry } from "#runtime/telemetry.ts";
+import { boundDeadline, type DeadlineLimits } from "./deadlines.ts";
+import { type ErrorFunnel } from "./error-funnel.ts";
+import { httpAnswerOf, methodNotAllowed, toConnectError } from "./errors.ts";
+import { writeAnswer } from "./http-answer.ts";
+import { type ServerRequest, type ServerResponse } from "./listener.ts";
+import { bodyChunks, discardBody } from "./request-body.ts";
+import { type Call, callKey, measureCall, methodName } from "./rpc-call.ts";
+
+/** What the adapter needs of what all RPC methods share. */
+export interface AdapterOptions {
+  readonly deadlines: DeadlineLimits;
+  readonly funnel: ErrorFunnel;
+  readonly telemetry: Telemetry;
+}
+
+/** Serves one call with the RPC library's handler for its method. Never rejects. */
+export async function serveCall(
+  options: AdapterOptions,
+  handler: UniversalHandler,
+  request: ServerRequest,
+  response: ServerResponse,
+): Promise<void> {
+  const { method } = handler;
+  const startedAt = performance.now();
+  const refuse = async (error: ConnectError, status?: number): Promise<void> => {
+    measureCall(options, method, startedAt, error);
+    const answer = httpAnswerOf(error);
+    await writeAnswer({ ...answer, status: status ?? answer.status }, request, response);
+  };
+  try {
+    const universal = universalRequestOf(request, response, startedAt);
+    if (universal === undefined) return await refuse(addressInvalid());
+    boundDeadline(universal.header, method.methodKind !== "unary", options.deadlines);
+    const answer = await handler(universal);
+    if (answer.body === undefined)
+      return await refuse(unservable(handler, request, answer.status), answer.status);
+    await discardBody(request, response);
+    await universalResponseToNodeResponse(answer, response);
+  } catch (error) {
+    // What comes here is of the writing. Where the client has gone, the call's own signal has said so.
+    if (!response.destroyed) options.funnel(error, methodName(method));
+    response.destroy();
+  }
+}
+
+/** The request as the RPC library takes it; undefined where the host that it names makes no URL. */
+function universalRequestOf(
+  request: ServerRequest,
+  response: ServerResponse,
+  startedAt: number,
+): UniversalServerRequest | undefined {
+  const values = createContextValues();
+  let universal: UniversalServerRequest;
+  try {
+    universal = universalRequestFromNodeRequest(request, response, undefined, values);
+  } catch {
+    return undefined;
+  }
+  const call: Call = { startedAt, client: universal.signal, signal: universal.signal, read: false };
+  values.set(callKey, call);
+  async function* body(): AsyncGenerator<Uint8Array> {
+    yield* bodyChunks(universal.body as AsyncIterable<Uint8Array>, call.signal);
+  }
+  return { ...universal, body: body() };
+}
+
+function addressInvalid(): ConnectError {
+  return toConnectError({
+    code: Code.InvalidArgument,
+    reason: "INVALID_REQUEST",
+    message: "The request must name its host (the Host header or :authority).",
+  });
+}
+
+/** What the RPC library says with a bare HTTP status, as an error with words. */
+function unservable(handler: UniversalHandler, request: ServerRequest, status: number): ConnectError {
+  const code = Code.Unimplemented;
+  switch (status) {
+    case 405:
+      return methodNotAllowed(request.method ?? "", handler.allowedMethods);
+    case 415: {
+      const given = request.headers["content-type"] ?? "";
+      const message = `The content-type "${given.slice(0, 64)}" is not one of ${CONTENT_TYPES.join(", ")}.`;
+      return toConnectError({ code: Code.InvalidArgument, reason: "UNSUPPORTED_MEDIA_TYPE", message });
+    }
+    case 505:
+      return toConnectError({
+        code,
+        reason: "UNIMPLEMENTED",
+        message: "This method streams both ways, so it needs HTTP/2.",
+      });
+    default:
+      return toConnectError({
+        code,
+        reason: "UNIMPLEMENTED",
+        message: `The call cannot be served (status ${String(status)}).`,
+      });
+  }
+}
+
+const CONTENT_TYPES = [
+  "application/json",
+  "application/proto",
+  "application/connect+json",
+  "application/connect+proto",
+  "application/grpc",
+  "application/grpc-web",
+];

@@ -1,0 +1,53 @@
+import { type DescMethod } from "@bufbuild/protobuf";
+import { ConnectError, type ContextKey, createContextKey } from "@connectrpc/connect";
+import { codeToString } from "@connectrpc/connect/protocol-connect";
+import { type Telemetry } from "#runtime/telemetry.ts";
+import { clientGone } from "./deadlines.ts";
+import { asInputFault, type ErrorFunnel } from "./error-funnel.ts";
+import { reasonOf } from "./errors.ts";
+
+/** One call of an RPC method, from before the RPC library has read anything of it. */
+export interface Call {
+  /** By performance.now(). */
+  readonly startedAt: number;
+  /** Raised when the client goes away. */
+  readonly client: AbortSignal;
+  /** Raised when the call ends, however it does; the client's until the RPC library has its own. */
+  signal: AbortSignal;
+  /** The request was read: what fails from now on is not of its bytes. */
+  read: boolean;
+}
+
+/** The call, in its context values. */
+export const callKey: ContextKey<Call | undefined> = createContextKey<Call | undefined>(undefined);
+
+/** The method's full name, as rpc.method in OpenTelemetry: "weir.v1.IngestService/CreateEvent". */
+export function methodName(method: DescMethod): string {
+  return `${method.parent.typeName}/${method.name}`;
+}
+
+/**
+ * What a call ended with, by the signal that the RPC library raises at the end of each: an error, or undefined where all
+ * went well.
+ */
+export function outcomeOf(call: Call, signal: AbortSignal): unknown {
+  const reason: unknown = signal.reason;
+  if (call.client.aborted) return clientGone();
+  if (reason instanceof ConnectError) return call.read ? reason : asInputFault(reason);
+  return reason instanceof DOMException ? undefined : reason;
+}
+
+/** Counts and times a call that has ended, and logs what nobody expected. */
+export function measureCall(
+  { telemetry, funnel }: { readonly telemetry: Telemetry; readonly funnel: ErrorFunnel },
+  method: DescMethod,
+  startedAt: number,
+  outcome: unknown,
+): void {
+  const name = methodName(method);
+  const error = outcome === undefined ? undefined : funnel(outcome, name);
+  const reason = error && reasonOf(error);
+  const code = error === undefined ? "ok" : codeToString(error.code);
+  if (reason !== undefined) telemetry.count("weir.request.refusals", { method: name, reason });
+  telemetry.record("weir.request.duration", { method: name, code }, (performance.now() - startedAt) / 1000);
+}
