@@ -8,6 +8,7 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, inject, it, vi } from "vitest";
 
 import { isAlive, type ProcessIdentity } from "../../dev/identity.ts";
+import { stopLeftovers } from "../../dev/journal.ts";
 import { freePort } from "../../dev/ports.ts";
 import { openBroker } from "../kafka/broker.ts";
 import { createEmptyDatabase } from "../support/database.ts";
@@ -15,6 +16,8 @@ import { environment, type Launcher, startedProcesses, startLauncher } from "./l
 
 const root = join(import.meta.dirname, "../..");
 const START_MS = 120_000;
+/** In the order in which they stop. */
+const PARTS = ["workers", "server", "Kafka", "PostgreSQL"];
 
 let folder: string;
 let port: number;
@@ -41,6 +44,12 @@ function lineOf(output: string, command: string): string {
   return line;
 }
 
+function partOf(processes: ReadonlyMap<string, ProcessIdentity>, name: string): ProcessIdentity {
+  const identity = processes.get(name);
+  if (identity === undefined) throw new Error(`the launcher started no ${name}`);
+  return identity;
+}
+
 async function expectEventually(line: string, text: string): Promise<void> {
   await vi.waitFor(async () => expect(await paste(line, "sh")).toContain(text), {
     timeout: 20_000,
@@ -62,6 +71,13 @@ describe("a Weir on this machine", () => {
   const start = (): Launcher => startLauncher(data(), { WEIR_PORT: String(port), WEIR_DRAIN_TIMEOUT: "2s" });
   let eventId: string;
 
+  // What a test that failed has left.
+  afterAll(async () => {
+    launcher.kill("SIGKILL");
+    await launcher.ended;
+    await stopLeftovers(join(data(), "run.json"));
+  });
+
   it("comes up from an empty folder, a line with its time for each step", { timeout: START_MS }, async () => {
     launcher = start();
     output = await launcher.running;
@@ -75,9 +91,7 @@ describe("a Weir on this machine", () => {
       expect(output).toMatch(new RegExp(`^ +\\d+\\.\\d s  ${step}`, "m"));
     expect(output).toContain(`Weir runs at http://127.0.0.1:${port}\n`);
     expect(output).toContain("one copy");
-    expect([...startedProcesses(data()).keys()]).toEqual(
-      expect.arrayContaining(["PostgreSQL", "Kafka", "server", "workers"]),
-    );
+    for (const name of PARTS) expect(isAlive(partOf(startedProcesses(data()), name))).toBe(true);
   });
 
   it("prints lines that post an event and find it again, as pasted", { timeout: 60_000 }, async () => {
@@ -115,12 +129,11 @@ describe("a Weir on this machine", () => {
     const before = startedProcesses(data());
     launcher.kill("SIGKILL");
     await launcher.ended;
-    for (const [name, identity] of before) expect(isAlive(identity)).toBe(name !== "setup");
+    for (const name of PARTS) expect(isAlive(partOf(before, name))).toBe(true);
 
     launcher = start();
     output = await launcher.running;
-    for (const name of ["workers", "server", "Kafka", "PostgreSQL"])
-      expect(output).toContain(`${name} of an earlier start stopped`);
+    for (const name of PARTS) expect(output).toContain(`${name} of an earlier start stopped`);
     for (const identity of before.values()) expect(isAlive(identity)).toBe(false);
     await expectEventually(lineOf(output, "npx buf curl "), eventId);
   });
@@ -130,11 +143,11 @@ describe("a Weir on this machine", () => {
     { timeout: START_MS },
     async (name) => {
       const processes = startedProcesses(data());
-      const victim = processes.get(name);
-      process.kill(victim?.pid ?? 0, "SIGKILL");
+      const victim = partOf(processes, name);
+      process.kill(victim.pid, "SIGKILL");
       const { code, stderr } = await launcher.ended;
       expect(code).toBe(1);
-      expect(stderr).toContain(`${name} (process ${victim?.pid}) was ended by SIGKILL.\n`);
+      expect(stderr).toContain(`${name} (process ${victim.pid}) was ended by SIGKILL.\n`);
       expect(stderr).toContain(`log: ${join(data(), "log", `${name.toLowerCase()}.log`)}\n`);
       expectNothingLeft(data(), processes.values());
       launcher = start();
@@ -148,7 +161,7 @@ describe("a Weir on this machine", () => {
     const { code, stdout, stderr } = await launcher.ended;
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
     const stops = [...stdout.matchAll(/ s {2}(\S+) stopped$/gm)].map(([, name]) => name);
-    expect(stops).toEqual(["workers", "server", "Kafka", "PostgreSQL"]);
+    expect(stops).toEqual(PARTS);
     expectNothingLeft(data(), processes.values());
   });
 });
