@@ -25,24 +25,26 @@ export interface ReceivedRecord extends RecordContent, LogPosition {}
 /** What became of a record that was to be published. */
 export type PublishResult =
   | { readonly outcome: "acknowledged"; readonly position: LogPosition }
-  /**
-   * Certain: nothing was published. `QUEUE_FULL` and `BROKER_AWAY` pass by themselves, `CLOSED` and `CANCELLED` are this
-   * process's own doing, the others (`REJECTED`: the broker does not take the record, or not from us) need a change.
-   */
-  | {
-      readonly outcome: "refused";
-      readonly cause:
-        | "QUEUE_FULL"
-        | "BROKER_AWAY"
-        | "TOPIC_MISSING"
-        | "TOO_LARGE"
-        | "REJECTED"
-        | "CLOSED"
-        | "CANCELLED";
-      readonly detail: string;
-    }
+  | PublishRefusal
   /** It was sent and no acknowledgement was seen: it may be on the log. A repeat is absorbed by deduplication. */
   | { readonly outcome: "unknown"; readonly detail: string };
+
+/**
+ * Certain: nothing was published. `QUEUE_FULL` and `BROKER_AWAY` pass by themselves, `CLOSED` and `CANCELLED` are this
+ * process's own doing, the others (`REJECTED`: the broker does not take the record, or not from us) need a change.
+ */
+export interface PublishRefusal {
+  readonly outcome: "refused";
+  readonly cause:
+    | "QUEUE_FULL"
+    | "BROKER_AWAY"
+    | "TOPIC_MISSING"
+    | "TOO_LARGE"
+    | "REJECTED"
+    | "CLOSED"
+    | "CANCELLED";
+  readonly detail: string;
+}
 
 /** Publishes records with acks=all from an idempotent producer, in order per partition. */
 export interface Producer extends AsyncDisposable {
@@ -51,6 +53,14 @@ export interface Producer extends AsyncDisposable {
    * the wait, not the publishing: a record already sent is then "unknown", one still queued is "refused".
    */
   publish(record: OutgoingRecord, signal?: AbortSignal): Promise<PublishResult>;
+  /**
+   * Publishes one record as `publish` does, and says at once where it cannot even be queued: then the answer is no
+   * promise, and the record is not counted. So whoever has several records of one key can hold those back that follow
+   * one without a place, or wait for `room`.
+   */
+  offer(record: OutgoingRecord, signal?: AbortSignal): Promise<PublishResult> | PublishRefusal;
+  /** Resolves when a record next leaves the queue: what was refused for QUEUE_FULL may be offered again. Never rejects. */
+  room(): Promise<void>;
   /** Settles at the first connection with a producer id, however long that takes; never rejects. */
   readonly ready: Promise<void>;
   /** Why the producer cannot publish at the moment; undefined while it can. */

@@ -3,7 +3,7 @@ import { type Telemetry } from "#runtime/telemetry.ts";
 
 import { type ConnectionOptions } from "./connection.ts";
 import { createLane, type Lane } from "./lane.ts";
-import { type OutgoingRecord, type Producer, type PublishResult } from "./ports.ts";
+import { type OutgoingRecord, type Producer, type PublishRefusal, type PublishResult } from "./ports.ts";
 import { BATCH_OVERHEAD, giveUp, type Publication, recordSize } from "./publication.ts";
 import { type Topic } from "./topics.ts";
 
@@ -37,6 +37,7 @@ export function createProducer(options: ProducerOptions): Producer {
   const queued = { records: 0, bytes: 0 };
   let closing: Promise<void> | undefined;
   let drained = Promise.withResolvers<void>();
+  let freed: PromiseWithResolvers<void> | undefined;
 
   const lanes = new Map<string, Lane>();
   const limits = new Map<string, number>();
@@ -57,6 +58,8 @@ export function createProducer(options: ProducerOptions): Producer {
     queued.records -= 1;
     queued.bytes -= publication.bytes;
     if (queued.records === 0) drained.resolve();
+    freed?.resolve();
+    freed = undefined;
   }
 
   /** Why a record cannot even be queued. */
@@ -64,7 +67,7 @@ export function createProducer(options: ProducerOptions): Producer {
     record: OutgoingRecord,
     bytes: number,
     signal: AbortSignal | undefined,
-  ): PublishResult | undefined {
+  ): PublishRefusal | undefined {
     const lane = lanes.get(record.topic);
     const limit = limits.get(record.topic) ?? 0;
     if (closing !== undefined) return refused("CLOSED", "the producer is closed");
@@ -86,13 +89,10 @@ export function createProducer(options: ProducerOptions): Producer {
     return undefined;
   }
 
-  function publish(record: OutgoingRecord, signal?: AbortSignal): Promise<PublishResult> {
+  function offer(record: OutgoingRecord, signal?: AbortSignal): Promise<PublishResult> | PublishRefusal {
     const bytes = recordSize(record);
     const early = refusal(record, bytes, signal);
-    if (early !== undefined) {
-      count(record, early);
-      return Promise.resolve(early);
-    }
+    if (early !== undefined) return early;
     const lane = lanes.get(record.topic)!;
     queued.records += 1;
     queued.bytes += bytes;
@@ -152,7 +152,17 @@ export function createProducer(options: ProducerOptions): Producer {
   }
 
   return {
-    publish,
+    publish(record, signal) {
+      const result = offer(record, signal);
+      if (result instanceof Promise) return result;
+      count(record, result);
+      return Promise.resolve(result);
+    },
+    offer,
+    room() {
+      freed ??= Promise.withResolvers();
+      return freed.promise;
+    },
     ready: Promise.all(Array.from(lanes.values(), ({ ready }) => ready)).then(() => {}),
     get fault() {
       for (const { fault } of lanes.values()) if (fault !== undefined) return fault.detail;
@@ -172,9 +182,6 @@ export function createProducer(options: ProducerOptions): Producer {
   };
 }
 
-function refused(
-  cause: Extract<PublishResult, { outcome: "refused" }>["cause"],
-  detail: string,
-): PublishResult {
+function refused(cause: PublishRefusal["cause"], detail: string): PublishRefusal {
   return { outcome: "refused", cause, detail };
 }
