@@ -1,7 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import { base64Encode } from "@bufbuild/protobuf/wire";
 import { timestampFromDate, TimestampSchema } from "@bufbuild/protobuf/wkt";
-import { parseTimestamp, timestampFault, timestampFrom } from "../core/timestamp.ts";
+import { parseTimestamp, timestampFrom } from "../core/timestamp.ts";
 import { type CloudEvent, CloudEventSchema } from "./gen/io/cloudevents/v1/cloudevents_pb.ts";
 
 /** The value of an extension attribute: text, a 32-bit integer, a boolean, a time (to the millisecond) or bytes. */
@@ -139,7 +139,11 @@ export function attributeOf(event: CloudEvent | undefined, name: string): string
 function timeAttribute(time: Date | string): Attribute {
   if (typeof time !== "string") return dateAttribute("time", time);
   const parsed = parseTimestamp(time);
-  if (parsed === undefined) throw new TypeError(`time ${timestampFault(time)}; it is "${time}"`);
+  if (parsed === undefined) {
+    throw new TypeError(
+      `time must be an RFC 3339 date and time, such as "2026-11-01T09:30:00Z", not "${time}"`,
+    );
+  }
   const { seconds, nanos } = parsed;
   return { case: "ceTimestamp", value: create(TimestampSchema, { seconds: BigInt(seconds), nanos }) };
 }
