@@ -5,6 +5,7 @@ import { partitionFor, partitionKey } from "#core/partition.ts";
 import { type Result } from "#core/reason.ts";
 import { parseTimestamp } from "#core/timestamp.ts";
 import { decodeUtf8, encodeUtf8 } from "#core/utf8.ts";
+import { type TraceContext, traceContextOf } from "#runtime/trace-context.ts";
 
 import { type OutgoingRecord, type ReceivedRecord, type RecordHeader } from "./ports.ts";
 
@@ -63,6 +64,19 @@ export function decodeRecord(record: ReceivedRecord): Result<StoredEvent> {
       `The decoder failed: ${error instanceof Error ? error.message : String(error)}`,
     );
   }
+}
+
+/** The record with this trace context in place of its own. */
+export function withTraceContext(record: OutgoingRecord, context: TraceContext): OutgoingRecord {
+  const others = record.headers.filter(([name]) => name !== TRACE_PARENT && name !== TRACE_STATE);
+  const { traceParent, traceState } = context;
+  const headers = [...others, ...optional(TRACE_PARENT, traceParent), ...optional(TRACE_STATE, traceState)];
+  return { ...record, headers };
+}
+
+/** The trace context of a record, whoever wrote it; without a traceparent where there is none that conforms. */
+export function traceContextOfRecord({ headers }: ReceivedRecord): TraceContext {
+  return traceContextOf((name) => text(headers, name));
 }
 
 function optional(name: string, value: string | undefined): RecordHeader[] {

@@ -2,6 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import pg from "pg";
 
 import { type Logger } from "#runtime/log.ts";
+import { type Span, type Tracer } from "#runtime/tracing.ts";
 
 /** A database, as the modules of this folder use it. Others create it, hand it on and dispose of it. */
 export interface Database extends AsyncDisposable {
@@ -9,6 +10,8 @@ export interface Database extends AsyncDisposable {
   readonly pool: pg.Pool;
   /** One connection apart for {@link probe}, so that busy is not taken for away. */
   readonly probes: pg.Pool;
+  /** Begins the span of a transaction; absent where tracing is off. */
+  readonly startSpan?: () => Span<"transaction">;
 }
 
 /** What {@link createDatabase} needs. */
@@ -27,6 +30,8 @@ export interface DatabaseOptions {
   readonly readOnly?: boolean;
   /** Hears of connections that were lost while idle. */
   readonly logger: Logger;
+  /** Traces the transactions. */
+  readonly tracer?: Tracer | undefined;
 }
 
 const PROBE_TIMEOUT_MS = 1_000;
@@ -67,7 +72,25 @@ export function createDatabase(options: DatabaseOptions): Database {
       logger.warn("PostgreSQL did not close its connections in time", { timeoutMs: CLOSE_TIMEOUT_MS });
   };
   let closing: Promise<void> | undefined;
-  return { pool, probes, [Symbol.asyncDispose]: () => (closing ??= close()) };
+  return {
+    pool,
+    probes,
+    ...(options.tracer && { startSpan: spansOf(options.tracer, options.url) }),
+    [Symbol.asyncDispose]: () => (closing ??= close()),
+  };
+}
+
+function spansOf(tracer: Tracer, url: string): () => Span<"transaction"> {
+  const database = decodeURIComponent(new URL(url).pathname.slice(1));
+  const start = {
+    name: `TRANSACTION ${database}`,
+    attributes: {
+      "db.system.name": "postgresql",
+      "db.namespace": database,
+      "db.operation.name": "TRANSACTION",
+    },
+  } as const;
+  return () => tracer.start("transaction", start);
 }
 
 function setReadOnly(client: pg.PoolClient, done: (error?: Error) => void): void {

@@ -32,6 +32,24 @@ export class CommitUnknownError extends Error {
  * @throws CommitUnknownError where the answer to COMMIT did not come.
  */
 export async function transaction<T>(db: Database, work: (tx: Tx) => Promise<T>): Promise<T> {
+  const span = db.startSpan?.();
+  try {
+    const value = await run(db, work);
+    span?.end();
+    return value;
+  } catch (error) {
+    if (error instanceof pg.DatabaseError && error.code !== undefined)
+      span?.set({ "db.response.status_code": error.code });
+    span?.end(error instanceof pg.DatabaseError ? (error.code ?? error.name) : nameOf(error));
+    throw error;
+  }
+}
+
+function nameOf(error: unknown): string {
+  return error instanceof Error ? error.name : "Error";
+}
+
+async function run<T>(db: Database, work: (tx: Tx) => Promise<T>): Promise<T> {
   const client = await db.pool.connect();
   let ended = false;
   const tx = {

@@ -15,6 +15,7 @@ export interface Counters {
   "weir.persist.batches": { readonly outcome: "stored" | "fenced" | "failed" };
   "weir.persist.gaps": { readonly topic: string };
   "weir.dead_letters": { readonly reason: Reason };
+  "weir.trace.spans": { readonly outcome: "exported" | "failed" | "dropped" };
 }
 
 /** What is measured again and again, with its labels. */
@@ -25,6 +26,7 @@ export interface Histograms {
   "weir.publish.batch.size": { readonly topic: string };
   "weir.persist.batch.size": Unlabelled;
   "weir.persist.batch.duration": { readonly outcome: "stored" | "fenced" | "failed" };
+  "weir.persist.age": Unlabelled;
   "weir.search.duration": { readonly method: "search" | "get"; readonly outcome: "ok" | Reason };
 }
 
@@ -51,81 +53,170 @@ export interface Gauges {
 type Unlabelled = Readonly<Record<never, never>>;
 
 /** What an instrument says of itself. */
-export interface Instrument {
+export interface Instrument<Labels> {
   /** UCUM, as OpenTelemetry's conventions have it: s, By, {event}. */
   readonly unit: string;
   /** What it counts or measures, a sentence for an operator. */
   readonly help: string;
+  /** The values of each label, or what they are taken from. */
+  readonly labels: { readonly [L in keyof Labels]: readonly Labels[L][] | string };
 }
 
+const METHOD = "an RPC method's full name or the path of a route";
+const REASON = "a reason of core/reason.ts";
+const TOPIC = "a topic's name";
+const EDGE = ["rpc", "http"] as const;
+const STORED = ["stored", "fenced", "failed"] as const;
+const NONE = {} as const;
+
 /** Every counter. Names follow OpenTelemetry; Prometheus shows them with underscores and ends counters in _total. */
-export const COUNTERS: Readonly<Record<keyof Counters, Instrument>> = {
-  "weir.request.refusals": { unit: "{request}", help: "Requests that ended in an error, by reason." },
-  "weir.ingest.events": { unit: "{event}", help: "Events that were sent to Weir, by what became of them." },
-  "weir.publish.records": { unit: "{record}", help: "Records handed to the producer, by outcome." },
-  "weir.persist.records": { unit: "{record}", help: "Records that left the log, by what became of them." },
-  "weir.persist.batches": { unit: "{batch}", help: "Transactions of the persist role, by outcome." },
+export const COUNTERS: { readonly [N in keyof Counters]: Instrument<Counters[N]> } = {
+  "weir.request.refusals": {
+    unit: "{request}",
+    help: "Requests that ended in an error, by reason.",
+    labels: { method: METHOD, reason: REASON },
+  },
+  "weir.ingest.events": {
+    unit: "{event}",
+    help: "Events that were sent to Weir, by what became of them.",
+    labels: { protocol: EDGE, outcome: `accepted or ${REASON}` },
+  },
+  "weir.publish.records": {
+    unit: "{record}",
+    help: "Records handed to the producer, by outcome.",
+    labels: { topic: TOPIC, outcome: ["acknowledged", "refused", "unknown"] },
+  },
+  "weir.persist.records": {
+    unit: "{record}",
+    help: "Records that left the log, by what became of them.",
+    labels: { outcome: ["written", "duplicate", "dead_lettered"] },
+  },
+  "weir.persist.batches": {
+    unit: "{batch}",
+    help: "Transactions of the persist role, by outcome.",
+    labels: { outcome: STORED },
+  },
   "weir.persist.gaps": {
     unit: "{record}",
     help: "Records that left the log before they were stored. Above zero: the store has lost them.",
+    labels: { topic: TOPIC },
   },
-  "weir.dead_letters": { unit: "{record}", help: "Records written to the dead-letter topic, by reason." },
+  "weir.dead_letters": {
+    unit: "{record}",
+    help: "Records written to the dead-letter topic, by reason.",
+    labels: { reason: REASON },
+  },
+  "weir.trace.spans": {
+    unit: "{span}",
+    help: "Spans that were recorded, by outcome. Failed: the endpoint did not take them; dropped: the queue was full.",
+    labels: { outcome: ["exported", "failed", "dropped"] },
+  },
 };
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
+const AGES = [0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1_800, 3_600, 21_600, 86_400];
 const BYTES = [256, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576];
 const RECORDS = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000];
 
 /** Every histogram, with the upper bounds of its buckets. */
-export const HISTOGRAMS: Readonly<
-  Record<keyof Histograms, Instrument & { readonly buckets: readonly number[] }>
-> = {
+export const HISTOGRAMS: {
+  readonly [N in keyof Histograms]: Instrument<Histograms[N]> & { readonly buckets: readonly number[] };
+} = {
   "weir.request.duration": {
     unit: "s",
     help: "The time of a call or HTTP request, by method and Connect code.",
+    labels: { method: METHOD, code: "ok or a code of Connect's" },
     buckets: SECONDS,
   },
-  "weir.ingest.event.size": { unit: "By", help: "The encoded size of accepted events.", buckets: BYTES },
+  "weir.ingest.event.size": {
+    unit: "By",
+    help: "The encoded size of accepted events.",
+    labels: { protocol: EDGE },
+    buckets: BYTES,
+  },
   "weir.publish.duration": {
     unit: "s",
     help: "The time of a record from the producer's queue to its acknowledgement.",
+    labels: { topic: TOPIC },
     buckets: SECONDS,
   },
-  "weir.publish.batch.size": { unit: "{record}", help: "Records in one produce request.", buckets: RECORDS },
-  "weir.persist.batch.size": { unit: "{record}", help: "Records in one transaction.", buckets: RECORDS },
-  "weir.persist.batch.duration": { unit: "s", help: "The time of one transaction.", buckets: SECONDS },
+  "weir.publish.batch.size": {
+    unit: "{record}",
+    help: "Records in one produce request.",
+    labels: { topic: TOPIC },
+    buckets: RECORDS,
+  },
+  "weir.persist.batch.size": {
+    unit: "{record}",
+    help: "Records in one transaction.",
+    labels: NONE,
+    buckets: RECORDS,
+  },
+  "weir.persist.batch.duration": {
+    unit: "s",
+    help: "The time of one transaction.",
+    labels: { outcome: STORED },
+    buckets: SECONDS,
+  },
+  "weir.persist.age": {
+    unit: "s",
+    help: "How long ago the oldest event of a transaction was accepted when it was stored.",
+    labels: NONE,
+    buckets: AGES,
+  },
   "weir.search.duration": {
     unit: "s",
     help: "The time of a read with its wait; failed ones are timed too.",
+    labels: { method: ["search", "get"], outcome: `ok or ${REASON}` },
     buckets: SECONDS,
   },
 };
 
 /** Every gauge. */
-export const GAUGES: Readonly<Record<keyof Gauges, Instrument>> = {
-  "weir.connections.active": { unit: "{connection}", help: "Open connections." },
-  "weir.streams.active": { unit: "{stream}", help: "Open server streams." },
-  "weir.producer.queue.records": { unit: "{record}", help: "Records waiting or in flight." },
-  "weir.producer.queue.size": { unit: "By", help: "Bytes waiting or in flight." },
+export const GAUGES: { readonly [N in keyof Gauges]: Instrument<Gauges[N]> } = {
+  "weir.connections.active": {
+    unit: "{connection}",
+    help: "Open connections.",
+    labels: { protocol: ["http/1.1", "h2"] },
+  },
+  "weir.streams.active": { unit: "{stream}", help: "Open server streams.", labels: NONE },
+  "weir.producer.queue.records": { unit: "{record}", help: "Records waiting or in flight.", labels: NONE },
+  "weir.producer.queue.size": { unit: "By", help: "Bytes waiting or in flight.", labels: NONE },
   "weir.consumer.lag": {
     unit: "{record}",
     help: "Records on the log that are not accounted for yet. A partition that was not read yet has no value.",
+    labels: { group: "a consumer group's name", topic: TOPIC, partition: "a partition's number" },
   },
   "weir.consumer.partitions": {
     unit: "{partition}",
     help: "Partitions of this member: assigned and read, stopped (tried again by itself), or failed.",
+    labels: { group: "a consumer group's name", state: ["assigned", "stopped", "failed"] },
   },
   "weir.store.default_partition.rows": {
     unit: "{row}",
     help: "Rows in the default partition. Above zero: a month's partition was missing when they came.",
+    labels: NONE,
   },
   "weir.store.partitions.ahead": {
     unit: "{partition}",
     help: "Monthly partitions after the current one. Under three: the maintain role does not run.",
+    labels: NONE,
   },
-  "weir.search.waiting": { unit: "{search}", help: "Reads that wait for their turn." },
-  "weir.database.connections": { unit: "{connection}", help: "Connections of a pool, by state." },
-  "process.memory.usage": { unit: "By", help: "The resident memory of the process." },
-  "process.cpu.time": { unit: "s", help: "The CPU time that the process has used." },
-  "nodejs.eventloop.delay": { unit: "s", help: "How late the event loop ran since the page was last read." },
+  "weir.search.waiting": { unit: "{search}", help: "Reads that wait for their turn.", labels: NONE },
+  "weir.database.connections": {
+    unit: "{connection}",
+    help: "Connections of a pool, by state.",
+    labels: { pool: ["write", "read"], state: ["idle", "used", "waiting"] },
+  },
+  "process.memory.usage": { unit: "By", help: "The resident memory of the process.", labels: NONE },
+  "process.cpu.time": {
+    unit: "s",
+    help: "The CPU time that the process has used.",
+    labels: { mode: ["user", "system"] },
+  },
+  "nodejs.eventloop.delay": {
+    unit: "s",
+    help: "How late the event loop ran since the page was last read.",
+    labels: { statistic: ["p50", "p99", "max"] },
+  },
 };

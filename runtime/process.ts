@@ -3,15 +3,18 @@ import { createLogger, type Logger } from "./log.ts";
 import { observeProcess } from "./process-metrics.ts";
 import { type Service } from "./service.ts";
 import { createTelemetry, type Telemetry } from "./telemetry.ts";
+import { createTracer, type Tracer } from "./tracing.ts";
 
 /** What a process gives to its composition root. */
 export interface ProcessContext<G extends keyof Config> {
   readonly config: Pick<Config, G>;
   readonly log: Logger;
   readonly telemetry: Telemetry;
+  /** undefined where tracing is off. */
+  readonly tracer: Tracer | undefined;
   /**
    * What must be given back at the end: producers, pools. It is disposed of last in, first out, once every service has
-   * stopped; the telemetry comes last.
+   * stopped; the spans that are left and then the telemetry come last.
    */
   readonly resources: AsyncDisposableStack;
   /** Raised when the stop begins, before any service is told: from then on the process is not ready. */
@@ -28,6 +31,10 @@ export interface ProcessOptions<G extends keyof Config> {
    */
   readonly start: (context: ProcessContext<G>) => Promise<readonly Service[]>;
 }
+
+/** What every process reads for itself. */
+const OWN = ["process", "tracing"] as const;
+type Own = (typeof OWN)[number];
 
 /**
  * Runs a process until it is asked to stop (SIGTERM, SIGINT) or one of its services ends, then ends it with status 0
@@ -65,9 +72,9 @@ export async function runProcess<G extends keyof Config>(options: ProcessOptions
   process.exit(well ? 0 : 1);
 }
 
-function readConfig<G extends keyof Config>(needs: readonly G[]): Pick<Config, G | "process"> {
+function readConfig<G extends keyof Config>(needs: readonly G[]): Pick<Config, G | Own> {
   try {
-    return loadConfig(["process", ...needs]);
+    return loadConfig([...OWN, ...needs]);
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     // There is no log yet, its own settings may be the bad ones.
@@ -105,7 +112,7 @@ function onStopSignal(log: Logger, beginStop: () => void): void {
 /** Starts, waits, stops. Answers whether all went well. */
 async function runServices<G extends keyof Config>(
   options: ProcessOptions<G>,
-  config: Pick<Config, G | "process">,
+  config: Pick<Config, G | Own>,
   log: Logger,
   stopping: AbortSignal,
   beginStop: () => void,
@@ -122,7 +129,14 @@ async function runServices<G extends keyof Config>(
   try {
     const telemetry = resources.use(createTelemetry(log.scope("telemetry")));
     resources.use(observeProcess(telemetry));
-    for (const service of await options.start({ config, log, telemetry, resources, stopping })) {
+    const tracer = await createTracer({
+      ...config.tracing,
+      serviceName: `weir-${options.name}`,
+      telemetry,
+      log: log.scope("tracing"),
+    });
+    resources.use(tracer);
+    for (const service of await options.start({ config, log, telemetry, tracer, resources, stopping })) {
       if (stopping.aborted) break;
       const started = run(service, fail);
       running.push(started);

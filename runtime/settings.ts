@@ -7,6 +7,7 @@ import { PROCESS } from "./settings/process.ts";
 import { PRODUCER } from "./settings/producer.ts";
 import { SEARCH } from "./settings/search.ts";
 import { TOPICS } from "./settings/topics.ts";
+import { TRACING } from "./settings/tracing.ts";
 import { WORKERS } from "./settings/workers.ts";
 
 /**
@@ -15,6 +16,7 @@ import { WORKERS } from "./settings/workers.ts";
  */
 export const SETTINGS: {
   readonly process: typeof PROCESS;
+  readonly tracing: typeof TRACING;
   readonly http: typeof HTTP;
   readonly jwt: typeof JWT;
   readonly limits: typeof LIMITS;
@@ -26,6 +28,7 @@ export const SETTINGS: {
   readonly workers: typeof WORKERS;
 } = {
   process: PROCESS,
+  tracing: TRACING,
   http: HTTP,
   jwt: JWT,
   limits: LIMITS,

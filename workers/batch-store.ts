@@ -100,6 +100,8 @@ export function createBatchStore({ db, setAside, telemetry, log }: BatchStoreOpt
         const events = items.map(({ event }) => event);
         const result = await persistBatch(db, claim, { events, records, nextOffset });
         ended(result.outcome);
+        if (result.outcome === "stored" && events.length > 0)
+          telemetry.record("weir.persist.age", {}, ageOf(events));
         return account(claim, part, result);
       } catch (error) {
         if (error instanceof FencedError) throw error;
@@ -130,6 +132,12 @@ export function createBatchStore({ db, setAside, telemetry, log }: BatchStoreOpt
     await storePart(claim, { items, records: records.length, nextOffset }, signal);
     return nextOffset;
   };
+}
+
+/** How long ago the oldest was accepted, in seconds. */
+function ageOf(events: readonly StoredEvent[]): number {
+  const accepted = events.reduce((oldest, { acceptTime }) => Math.min(oldest, acceptTime), Infinity);
+  return Math.max(0, Date.now() - accepted) / 1_000;
 }
 
 /** The reason of the first fault that can be one of a dead letter; a decoder that gives another is itself at fault. */

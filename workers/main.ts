@@ -7,6 +7,7 @@ import { createDeadLetters } from "#kafka/dead-letters.ts";
 import { type Admin } from "#kafka/ports.ts";
 import { createProducer } from "#kafka/producer.ts";
 import { topicTable } from "#kafka/topics.ts";
+import { traceHandler, traceProducer } from "#kafka/traced.ts";
 import { countConnections, createDatabase, type Database, probe } from "#postgres/pool.ts";
 import { type ProcessContext, runProcess } from "#runtime/process.ts";
 import { type Service } from "#runtime/service.ts";
@@ -32,7 +33,7 @@ interface Shared {
 const ROLES: Readonly<
   Record<Context["config"]["workers"]["roles"][number], (context: Context, shared: Shared) => Role>
 > = {
-  persist({ config, log, telemetry, resources }, { db, admin }) {
+  persist({ config, log, telemetry, tracer, resources }, { db, admin }) {
     const { kafka: connection, workers } = config;
     const [events, deadLetters] = topicTable(config.topics);
     const group = workers.persistGroup;
@@ -41,7 +42,7 @@ const ROLES: Readonly<
     );
     const persist = createPersist({
       db,
-      setAside: createDeadLetters({ producer, topic: deadLetters, group }),
+      setAside: createDeadLetters({ producer: traceProducer(producer, tracer), topic: deadLetters, group }),
       group,
       owner: `${hostname()}/${process.pid}/${randomUUID().slice(0, 8)}`,
       telemetry,
@@ -51,7 +52,7 @@ const ROLES: Readonly<
       connection,
       group,
       topic: events,
-      handler: persist,
+      handler: traceHandler(persist, group, tracer),
       batchRecords: workers.persistBatchRecords,
       batchWaitMs: workers.persistBatchWaitMs,
       drainMs: config.process.drainTimeoutMs,
@@ -75,10 +76,10 @@ const ROLES: Readonly<
  * missing, and goes on by itself. Several may run side by side; they share the partitions of the log.
  */
 async function start(context: Context): Promise<readonly Service[]> {
-  const { config, log, telemetry, resources, stopping } = context;
+  const { config, log, telemetry, tracer, resources, stopping } = context;
   const { database, workers } = config;
   const db = resources.use(
-    createDatabase({ ...database, applicationName: "weir workers", logger: log.scope("postgres") }),
+    createDatabase({ ...database, applicationName: "weir workers", logger: log.scope("postgres"), tracer }),
   );
   const admin = resources.use(createAdmin({ connection: config.kafka, log }));
   resources.use(

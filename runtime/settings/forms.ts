@@ -20,6 +20,13 @@ export function integer(min: number, max: number): Form<number> {
     .refine((value) => value >= min && value <= max, `must be from ${min} to ${max}`);
 }
 
+/** A number from 0 to 1, such as 0.05. */
+export const ratio: Form<number> = z
+  .string()
+  .trim()
+  .regex(/^(0|1|0?\.\d{1,15}|1\.0{1,15})$/, "must be a number from 0 to 1, such as 0.05")
+  .transform(Number);
+
 /** A TCP port; 0 lets the system choose one. */
 export const port: Form<number> = integer(0, 65_535);
 
