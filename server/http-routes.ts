@@ -1,11 +1,13 @@
 import { codeToString } from "@connectrpc/connect/protocol-connect";
 import { type Telemetry } from "#runtime/telemetry.ts";
+import { type Tracer } from "#runtime/tracing.ts";
 import { type Authorize } from "./auth.ts";
 import { abortable, causeOf, deadlineExceeded } from "./deadlines.ts";
 import { type ErrorFunnel } from "./error-funnel.ts";
 import { httpAnswerOf, methodNotAllowed, reasonOf, toConnectError } from "./errors.ts";
 import { type HttpAnswer, writeAnswer } from "./http-answer.ts";
 import { type ServerRequest, type ServerResponse } from "./listener.ts";
+import { type RequestSpan, startHttpSpan } from "./request-span.ts";
 import { readBody } from "./request-body.ts";
 import { routeAccess, type Scope } from "./scopes.ts";
 
@@ -41,6 +43,8 @@ export interface HttpRoutesOptions {
   readonly authorize: Authorize;
   readonly funnel: ErrorFunnel;
   readonly telemetry: Telemetry;
+  /** Makes a span for every request of a route that is not open. */
+  readonly tracer?: Tracer | undefined;
   /** The deadline of a request, in milliseconds. */
   readonly timeoutMs: number;
   /** Raised with an error of toConnectError's when what is in flight must end. */
@@ -66,7 +70,11 @@ export function createHttpRoutes(options: HttpRoutesOptions): HttpRoutes {
     const method = request.method === "HEAD" ? "GET" : request.method;
     const route = routes.find((each) => each.method === method);
     const needed = route && access.get(route);
-    void answer(options, path, request, response, async () => {
+    const span =
+      options.tracer === undefined || needed === undefined || needed === "open"
+        ? undefined
+        : startHttpSpan(options.tracer, path, request);
+    const handle = async (): Promise<HttpAnswer> => {
       if (route === undefined || needed === undefined)
         throw methodNotAllowed(
           request.method ?? "",
@@ -85,7 +93,9 @@ export function createHttpRoutes(options: HttpRoutesOptions): HttpRoutes {
           signal,
         });
       });
-    });
+    };
+    const serve = (): Promise<void> => answer(options, path, span, request, response, handle);
+    void (span === undefined ? serve() : span.within(serve));
     return true;
   };
 }
@@ -141,24 +151,27 @@ async function withDeadline(
 async function answer(
   { funnel, telemetry }: HttpRoutesOptions,
   path: string,
+  span: RequestSpan | undefined,
   request: ServerRequest,
   response: ServerResponse,
   work: () => Promise<HttpAnswer>,
 ): Promise<void> {
   const startedAt = performance.now();
   const settled = await work().then(
-    (value) => ({ value, code: "ok" }),
+    (value) => ({ value, error: undefined }),
     (caught: unknown) => {
       const error = funnel(caught, path);
       const reason = reasonOf(error);
       if (reason !== undefined) telemetry.count("weir.request.refusals", { method: path, reason });
-      return { value: httpAnswerOf(error), code: codeToString(error.code) };
+      return { value: httpAnswerOf(error), error };
     },
   );
-  telemetry.record(
-    "weir.request.duration",
-    { method: path, code: settled.code },
-    (performance.now() - startedAt) / 1000,
-  );
+  const code = settled.error === undefined ? "ok" : codeToString(settled.error.code);
+  telemetry.record("weir.request.duration", { method: path, code }, (performance.now() - startedAt) / 1000);
+  span?.end({
+    code: settled.error?.code,
+    reason: settled.error && reasonOf(settled.error),
+    status: settled.value.status,
+  });
   await writeAnswer(settled.value, request, response);
 }

@@ -5,6 +5,7 @@ import { SearchService } from "#gen/weir/v1/search_pb.ts";
 import { createAdmin } from "#kafka/admin.ts";
 import { createProducer } from "#kafka/producer.ts";
 import { ensureTopics, topicTable } from "#kafka/topics.ts";
+import { traceProducer } from "#kafka/traced.ts";
 import { createDatabase, probe } from "#postgres/pool.ts";
 import { type ProcessContext, runProcess } from "#runtime/process.ts";
 import { type Service } from "#runtime/service.ts";
@@ -44,7 +45,7 @@ const NEEDS = [
  * missing, and recovers by itself.
  */
 async function start(context: ProcessContext<(typeof NEEDS)[number]>): Promise<readonly Service[]> {
-  const { config, log, telemetry, resources, stopping } = context;
+  const { config, log, telemetry, tracer, resources, stopping } = context;
   const { http, kafka, search } = config;
   const { host, drainTimeoutMs } = config.process;
 
@@ -82,7 +83,7 @@ async function start(context: ProcessContext<(typeof NEEDS)[number]>): Promise<r
   });
 
   const admission = createAdmission({
-    producer,
+    producer: traceProducer(producer, tracer),
     limits: config.limits,
     topic: events.name,
     partitions: events.partitions,
@@ -98,7 +99,7 @@ async function start(context: ProcessContext<(typeof NEEDS)[number]>): Promise<r
   const shutdown = new AbortController();
   const streamsEnd = new AbortController();
   stopping.addEventListener("abort", () => streamsEnd.abort(shuttingDown()), { once: true });
-  const shared = { authorize, funnel, telemetry, shutdown: shutdown.signal };
+  const shared = { authorize, funnel, telemetry, tracer, shutdown: shutdown.signal };
 
   const rpc = createRpc({
     ...shared,

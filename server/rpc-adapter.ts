@@ -8,6 +8,7 @@ import { httpAnswerOf, methodNotAllowed, toConnectError } from "./errors.ts";
 import { writeAnswer } from "./http-answer.ts";
 import { type ServerRequest, type ServerResponse } from "./listener.ts";
 import { bodyChunks, discardBody } from "./request-body.ts";
+import { type RequestSpan } from "./request-span.ts";
 import { type Call, callKey, measureCall, methodName } from "./rpc-call.ts";
 
 /** What the adapter needs of what all RPC methods share. */
@@ -17,22 +18,23 @@ export interface AdapterOptions {
   readonly telemetry: Telemetry;
 }
 
-/** Serves one call with the RPC library's handler for its method. Never rejects. */
+/** Serves one call with the RPC library's handler for its method, and ends its span with it. Never rejects. */
 export async function serveCall(
   options: AdapterOptions,
   handler: UniversalHandler,
   request: ServerRequest,
   response: ServerResponse,
+  span: RequestSpan | undefined,
 ): Promise<void> {
   const { method } = handler;
-  const startedAt = performance.now();
+  const begun = { startedAt: performance.now(), span };
   const refuse = async (error: ConnectError, status?: number): Promise<void> => {
-    measureCall(options, method, startedAt, error);
+    measureCall(options, method, begun, error);
     const answer = httpAnswerOf(error);
     await writeAnswer({ ...answer, status: status ?? answer.status }, request, response);
   };
   try {
-    const universal = universalRequestOf(request, response, startedAt);
+    const universal = universalRequestOf(request, response, begun);
     if (universal === undefined) return await refuse(addressInvalid());
     boundDeadline(universal.header, method.methodKind !== "unary", options.deadlines);
     const answer = await handler(universal);
@@ -51,7 +53,7 @@ export async function serveCall(
 function universalRequestOf(
   request: ServerRequest,
   response: ServerResponse,
-  startedAt: number,
+  begun: Pick<Call, "startedAt" | "span">,
 ): UniversalServerRequest | undefined {
   const values = createContextValues();
   let universal: UniversalServerRequest;
@@ -60,7 +62,7 @@ function universalRequestOf(
   } catch {
     return undefined;
   }
-  const call: Call = { startedAt, client: universal.signal, signal: universal.signal, read: false };
+  const call: Call = { ...begun, client: universal.signal, signal: universal.signal, read: false };
   values.set(callKey, call);
   async function* body(): AsyncGenerator<Uint8Array> {
     yield* bodyChunks(universal.body as AsyncIterable<Uint8Array>, call.signal);

@@ -5,11 +5,14 @@ import { type Telemetry } from "#runtime/telemetry.ts";
 import { clientGone } from "./deadlines.ts";
 import { asInputFault, type ErrorFunnel } from "./error-funnel.ts";
 import { reasonOf } from "./errors.ts";
+import { type RequestSpan } from "./request-span.ts";
 
 /** One call of an RPC method, from before the RPC library has read anything of it. */
 export interface Call {
   /** By performance.now(). */
   readonly startedAt: number;
+  /** undefined where the call is not traced. */
+  readonly span: RequestSpan | undefined;
   /** Raised when the client goes away. */
   readonly client: AbortSignal;
   /** Raised when the call ends, however it does; the client's until the RPC library has its own. */
@@ -37,11 +40,11 @@ export function outcomeOf(call: Call, signal: AbortSignal): unknown {
   return reason instanceof DOMException ? undefined : reason;
 }
 
-/** Counts and times a call that has ended, and logs what nobody expected. */
+/** Counts and times a call that has ended, ends its span, and logs what nobody expected. */
 export function measureCall(
   { telemetry, funnel }: { readonly telemetry: Telemetry; readonly funnel: ErrorFunnel },
   method: DescMethod,
-  startedAt: number,
+  { startedAt, span }: Pick<Call, "startedAt" | "span">,
   outcome: unknown,
 ): void {
   const name = methodName(method);
@@ -50,4 +53,5 @@ export function measureCall(
   const code = error === undefined ? "ok" : codeToString(error.code);
   if (reason !== undefined) telemetry.count("weir.request.refusals", { method: name, reason });
   telemetry.record("weir.request.duration", { method: name, code }, (performance.now() - startedAt) / 1000);
+  span?.end({ code: error?.code, reason });
 }

@@ -7,11 +7,13 @@ import {
 } from "@connectrpc/connect";
 import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
 import { type Telemetry } from "#runtime/telemetry.ts";
+import { type Tracer } from "#runtime/tracing.ts";
 import { type Authorize, principalKey } from "./auth.ts";
 import { abortable, abortableItems, causeOf, type DeadlineLimits } from "./deadlines.ts";
 import { asInputFault, type ErrorFunnel } from "./error-funnel.ts";
 import { toConnectError } from "./errors.ts";
 import { type ServerRequest, type ServerResponse } from "./listener.ts";
+import { startRpcSpan } from "./request-span.ts";
 import { serveCall } from "./rpc-adapter.ts";
 import { callKey, measureCall, methodName, outcomeOf } from "./rpc-call.ts";
 import { methodAccess } from "./scopes.ts";
@@ -23,6 +25,8 @@ export interface RpcOptions {
   readonly authorize: Authorize;
   readonly funnel: ErrorFunnel;
   readonly telemetry: Telemetry;
+  /** Makes a span for every call of a method that is not open. */
+  readonly tracer?: Tracer | undefined;
   /** The largest message that is read, before and after decompression. */
   readonly readLimitBytes: number;
   readonly deadlines: DeadlineLimits;
@@ -63,7 +67,7 @@ export function createRpc(options: RpcOptions): Rpc {
     const call = values.get(callKey);
     if (call === undefined) throw new Error("A call came by another way than serve()");
     call.signal = signal;
-    onAbort(signal, () => measureCall(options, method, call.startedAt, outcomeOf(call, signal)));
+    onAbort(signal, () => measureCall(options, method, call, outcomeOf(call, signal)));
     try {
       const needed = access.get(method);
       if (needed === undefined) throw new Error("A method was added after the boot");
@@ -98,7 +102,13 @@ export function createRpc(options: RpcOptions): Rpc {
     serve(request, response) {
       const handler = handlers.get((request.url ?? "").split("?", 1)[0] ?? "");
       if (handler === undefined) return false;
-      void serveCall(options, handler, request, response);
+      const { method } = handler;
+      const span =
+        options.tracer === undefined || access.get(method) === "open"
+          ? undefined
+          : startRpcSpan(options.tracer, methodName(method), request);
+      const serve = (): Promise<void> => serveCall(options, handler, request, response, span);
+      void (span === undefined ? serve() : span.within(serve));
       return true;
     },
     get streams() {
