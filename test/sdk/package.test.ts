@@ -16,15 +16,14 @@ afterAll(() => project[Symbol.dispose]());
 test("the tarball holds the build, the README and the licence, and nothing else", () => {
   const outside = project.packed.filter((path) => !/^dist\/(core|sdk)\/[\w/-]+(\.d\.ts|\.js)$/.test(path));
   expect(outside.sort()).toEqual(["LICENSE", "README.md", "package.json"]);
+  // Only what a service of the SDK needs of the generated files: the server's own, such as reflection, stay out.
   const generated = project.packed.filter((path) => path.startsWith("dist/sdk/gen/") && path.endsWith(".js"));
-  expect(generated.sort()).toEqual([
-    "dist/sdk/gen/google/rpc/error_details_pb.js",
-    "dist/sdk/gen/io/cloudevents/v1/cloudevents_pb.js",
-    "dist/sdk/gen/weir/v1/event_pb.js",
-    "dist/sdk/gen/weir/v1/ingest_pb.js",
-    "dist/sdk/gen/weir/v1/options_pb.js",
-    "dist/sdk/gen/weir/v1/search_pb.js",
-  ]);
+  expect(generated).toEqual(
+    expect.arrayContaining(["dist/sdk/gen/weir/v1/ingest_pb.js", "dist/sdk/gen/weir/v1/search_pb.js"]),
+  );
+  expect(
+    generated.filter((path) => !/^dist\/sdk\/gen\/(weir|google\/rpc|io\/cloudevents)\//.test(path)),
+  ).toEqual([]);
 });
 
 test("plain JavaScript uses it once it is installed", async () => {
