@@ -83,12 +83,14 @@ async function start(context: Context): Promise<readonly Service[]> {
   );
   const admin = resources.use(createAdmin({ connection: config.kafka, log }));
   resources.use(
-    telemetry.observe("weir.database.connections", () =>
-      Object.entries(countConnections(db)).map(
-        ([state, count]) =>
-          [{ pool: "write", state: state as keyof ReturnType<typeof countConnections> }, count] as const,
-      ),
-    ),
+    telemetry.observe("weir.database.connections", () => {
+      const { idle, used, waiting } = countConnections(db);
+      return [
+        [{ pool: "write", state: "idle" }, idle],
+        [{ pool: "write", state: "used" }, used],
+        [{ pool: "write", state: "waiting" }, waiting],
+      ];
+    }),
   );
 
   const roles = workers.roles.map((name) => ROLES[name](context, { db, admin }));
