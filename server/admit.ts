@@ -2,9 +2,10 @@ import { Code } from "@connectrpc/connect";
 import { checkAdmission, type Limits } from "#core/admission.ts";
 import { type Decoded } from "#core/attributes.ts";
 import { encodedSize } from "#core/encoded-size.ts";
+import { type CloudEvent } from "#core/event.ts";
 import { partitionKey } from "#core/partition.ts";
 import { type Fault } from "#core/reason.ts";
-import { type Producer, type PublishResult } from "#kafka/ports.ts";
+import { type OutgoingRecord, type Producer, type PublishRefusal, type PublishResult } from "#kafka/ports.ts";
 import { encodeRecord } from "#kafka/record.ts";
 import { type Telemetry } from "#runtime/telemetry.ts";
 import { type Failure, failureOf } from "./errors.ts";
@@ -49,6 +50,30 @@ export interface Admission {
    * by then may be on the log (PUBLISH_OUTCOME_UNKNOWN), what was not never will be (PRODUCER_UNAVAILABLE).
    */
   admit(submission: Submission, signal: AbortSignal): Promise<Admitted>;
+  /**
+   * Admits events side by side: one outcome per index. None waits for another, so they share produce requests. An event
+   * that has no place in the producer's queue holds back those of its key after it, so that a key has no gap.
+   */
+  admitAll(submissions: readonly Submission[], signal: AbortSignal): Promise<readonly Admitted[]>;
+  /**
+   * Admits an event, and resolves as soon as its place is taken or it is refused: what is then admitted in turn stands
+   * behind it. A full queue is waited for.
+   */
+  enqueue(submission: Submission, signal: AbortSignal): Promise<Enqueued>;
+}
+
+/** An event that has its place, or its refusal. */
+export interface Enqueued {
+  readonly admitted: Promise<Admitted>;
+}
+
+/** An event with nothing against it, and what is to go onto the log. */
+interface Prepared {
+  readonly ok: true;
+  readonly event: CloudEvent;
+  readonly key: string;
+  readonly acceptTime: number;
+  readonly record: OutgoingRecord;
 }
 
 /** How long a sender should wait before it tries again. */
@@ -69,7 +94,7 @@ export function createAdmission(options: AdmissionOptions): Admission {
     return [...decoded.faults, ...further];
   };
 
-  const admit = async (submission: Submission, signal: AbortSignal): Promise<Admitted> => {
+  const prepare = (submission: Submission): Prepared | Extract<Admitted, { ok: false }> => {
     const { decoded, path, principal, trace } = submission;
     const [fault, ...further] = check(decoded);
     if (fault !== undefined) return { ok: false, failure: failureOf([fault, ...further], path) };
@@ -77,25 +102,68 @@ export function createAdmission(options: AdmissionOptions): Admission {
     const event = decoded.value;
     const acceptTime = now();
     const record = encodeRecord({ event, acceptTime, principal, ...trace }, topic, partitions);
-    const result = await producer.publish(record, signal);
-    if (result.outcome !== "acknowledged") return { ok: false, failure: failureOfPublish(result, path) };
+    return { ok: true, event, key: partitionKey(event), acceptTime, record };
+  };
+
+  const measured = ({ protocol }: Submission, admitted: Admitted): Admitted => {
+    const outcome = admitted.ok ? "accepted" : admitted.failure.reason;
+    telemetry.count("weir.ingest.events", { protocol, outcome });
+    if (admitted.ok) {
+      telemetry.record("weir.ingest.event.size", { protocol }, encodedSize(admitted.acceptance.event));
+    }
+    return admitted;
+  };
+
+  /** Waits for what becomes of an event that was prepared and handed in. */
+  const conclude = async (
+    submission: Submission,
+    { event, key, acceptTime }: Prepared,
+    published: Promise<PublishResult> | PublishRefusal,
+  ): Promise<Admitted> => {
+    const result = await published;
+    if (result.outcome !== "acknowledged") {
+      return measured(submission, { ok: false, failure: failureOfPublish(result, submission.path) });
+    }
     const { position } = result;
-    return { ok: true, acceptance: { event, partitionKey: partitionKey(event), position, acceptTime } };
+    return measured(submission, { ok: true, acceptance: { event, partitionKey: key, position, acceptTime } });
   };
 
   return {
     check,
     async admit(submission, signal) {
-      const admitted = await admit(submission, signal);
-      const { protocol } = submission;
-      const outcome = admitted.ok ? "accepted" : admitted.failure.reason;
-      telemetry.count("weir.ingest.events", { protocol, outcome });
-      if (admitted.ok) {
-        telemetry.record("weir.ingest.event.size", { protocol }, encodedSize(admitted.acceptance.event));
+      const prepared = prepare(submission);
+      if (!prepared.ok) return measured(submission, prepared);
+      return await conclude(submission, prepared, producer.publish(prepared.record, signal));
+    },
+    async admitAll(submissions, signal) {
+      const heldBack = new Map<string, PublishRefusal>();
+      const admitted = submissions.map(async (submission) => {
+        const prepared = prepare(submission);
+        if (!prepared.ok) return measured(submission, prepared);
+        const { key, record } = prepared;
+        const published = heldBack.get(key) ?? producer.offer(record, signal);
+        if (!(published instanceof Promise) && !isOfRecord(published)) heldBack.set(key, published);
+        return await conclude(submission, prepared, published);
+      });
+      return await Promise.all(admitted);
+    },
+    async enqueue(submission, signal) {
+      const prepared = prepare(submission);
+      if (!prepared.ok) return { admitted: Promise.resolve(measured(submission, prepared)) };
+      for (;;) {
+        const published = producer.offer(prepared.record, signal);
+        if (published instanceof Promise || published.cause !== "QUEUE_FULL") {
+          return { admitted: conclude(submission, prepared, published) };
+        }
+        await producer.room();
       }
-      return admitted;
     },
   };
+}
+
+/** Whether the refusal is for what the record itself is, which says nothing of those after it. */
+function isOfRecord({ cause }: PublishRefusal): boolean {
+  return cause === "TOO_LARGE" || cause === "REJECTED";
 }
 
 function failureOfPublish(

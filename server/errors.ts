@@ -1,10 +1,25 @@
+import {
+  create,
+  createRegistry,
+  type DescMessage,
+  type MessageInitShape,
+  type Registry,
+} from "@bufbuild/protobuf";
+import { anyPack } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { codeToHttpStatus, errorToJsonBytes } from "@connectrpc/connect/protocol-connect";
 import { type Fault, type Reason, REASONS } from "#core/reason.ts";
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "#gen/google/rpc/error_details_pb.ts";
+import { type Status, StatusSchema } from "#gen/google/rpc/status_pb.ts";
 import { type HttpAnswer } from "./http-answer.ts";
 
-type OutgoingDetail = NonNullable<ConstructorParameters<typeof ConnectError>[3]>[number];
+interface Detail {
+  readonly desc: DescMessage;
+  readonly value: MessageInitShape<DescMessage>;
+}
+
+/** The messages that stand in the details of errors: what writes a google.rpc.Status as JSON must know them. */
+export const DETAIL_TYPES: Registry = createRegistry(ErrorInfoSchema, BadRequestSchema, RetryInfoSchema);
 
 /** ErrorInfo.domain of every error: whose list its reason is from. */
 export const ERROR_DOMAIN = "weir";
@@ -65,6 +80,12 @@ export function toConnectError(failure: Failure, cause?: unknown): ConnectError 
   return new ConnectError(failure.message, failure.code, headersOf(failure), detailsOf(failure), cause);
 }
 
+/** The failure as a value within an answer, for where it does not end the call: the same code, message and details. */
+export function toStatus(failure: Failure): Status {
+  const details = detailsOf(failure).map(({ desc, value }) => anyPack(desc, create(desc, value)));
+  return create(StatusSchema, { code: failure.code, message: failure.message, details });
+}
+
 /** An error made by toConnectError, as the answer of an HTTP route: the status, and the body as Connect writes it. */
 export function httpAnswerOf(error: ConnectError): HttpAnswer {
   const headers: Record<string, string> = { "content-type": "application/json" };
@@ -107,11 +128,11 @@ function detailsOf({
   metadata,
   faults = [],
   retryAfterMs,
-}: Omit<Failure, "code" | "message">): OutgoingDetail[] {
+}: Omit<Failure, "code" | "message">): Detail[] {
   const listed = listedFaults(faults);
   const counted = faults.length > listed.length ? { faults: String(faults.length) } : undefined;
   const info = { reason, domain: ERROR_DOMAIN, metadata: { ...metadata, ...counted } };
-  const details: OutgoingDetail[] = [{ desc: ErrorInfoSchema, value: info }];
+  const details: Detail[] = [{ desc: ErrorInfoSchema, value: info }];
   if (listed.length > 0) {
     const fieldViolations = listed.map(({ field, description, reason: cause }) => ({
       field,

@@ -1,5 +1,5 @@
 import { create } from "@bufbuild/protobuf";
-import { Code, type ServiceImpl } from "@connectrpc/connect";
+import { Code, type HandlerContext, type ServiceImpl } from "@connectrpc/connect";
 import { type Fault } from "#core/reason.ts";
 import { Stage, StageSchema } from "#gen/weir/v1/event_pb.ts";
 import {
@@ -7,30 +7,61 @@ import {
   type ValidateEventResponse,
   ValidateEventResponseSchema,
 } from "#gen/weir/v1/ingest_pb.ts";
-import { type Admission } from "./admit.ts";
+import { type Admission, type Submission } from "./admit.ts";
 import { principalKey } from "./auth.ts";
 import { toConnectError } from "./errors.ts";
+import { type BatchLimits, demandBatchSize, toBatchResponse } from "./event-results.ts";
+import { messageSize } from "./message-size.ts";
+import { answersOf } from "./stream-events.ts";
 import { traceContextOf } from "#runtime/trace-context.ts";
 import { fromCloudEventMessage, requestPath, toReceipt } from "./wire.ts";
 
+/** What the service needs. */
+export interface IngestOptions {
+  readonly admission: Admission;
+  readonly limits: BatchLimits;
+  /** Raised, with an error of toConnectError's, when streams are to take no further event. */
+  readonly stopping: AbortSignal;
+}
+
 /** weir.v1.IngestService over the one admission of events. */
-export function createIngestService(admission: Admission): ServiceImpl<typeof IngestService> {
+export function createIngestService({
+  admission,
+  limits,
+  stopping,
+}: IngestOptions): ServiceImpl<typeof IngestService> {
   return {
     async createEvent({ event, waitFor }, context) {
       demandServedStage(waitFor);
-      const submission = {
-        decoded: fromCloudEventMessage(event),
-        path: requestPath,
-        principal: context.values.get(principalKey),
-        trace: traceContextOf((name) => context.requestHeader.get(name)),
-        protocol: "rpc",
-      } as const;
+      const submission = { ...senderOf(context), decoded: fromCloudEventMessage(event) };
       const admitted = await admission.admit(submission, context.signal);
       if (!admitted.ok) throw toConnectError(admitted.failure);
       return { receipt: toReceipt(admitted.acceptance) };
     },
 
+    async batchCreateEvents({ events, waitFor }, context) {
+      demandServedStage(waitFor);
+      const bytes = events.reduce((sum, event) => sum + messageSize(event), 0);
+      demandBatchSize({ events: events.length, bytes }, limits, "events");
+      const sender = senderOf(context);
+      const submissions = events.map((event) => ({ ...sender, decoded: fromCloudEventMessage(event) }));
+      return toBatchResponse(await admission.admitAll(submissions, context.signal));
+    },
+
+    streamEvents(requests, context) {
+      return answersOf(requests, { admission, sender: senderOf(context), signal: context.signal, stopping });
+    },
+
     validateEvent: ({ event }) => toValidation(admission.check(fromCloudEventMessage(event)), requestPath),
+  };
+}
+
+function senderOf({ values, requestHeader }: HandlerContext): Omit<Submission, "decoded"> {
+  return {
+    path: requestPath,
+    principal: values.get(principalKey),
+    trace: traceContextOf((name) => requestHeader.get(name)),
+    protocol: "rpc",
   };
 }
 

@@ -101,10 +101,11 @@ async function start(context: ProcessContext<(typeof NEEDS)[number]>): Promise<r
   stopping.addEventListener("abort", () => streamsEnd.abort(shuttingDown()), { once: true });
   const shared = { authorize, funnel, telemetry, tracer, shutdown: shutdown.signal };
 
+  const ingest = createIngestService({ admission, limits: config.limits, stopping: streamsEnd.signal });
   const rpc = createRpc({
     ...shared,
     routes(router: ConnectRouter) {
-      router.service(IngestService, createIngestService(admission));
+      router.service(IngestService, ingest);
       router.service(SearchService, createSearchService({ database, turns, telemetry }));
       router.service(Health, createHealthService(readiness));
       addReflection(router);
@@ -117,6 +118,7 @@ async function start(context: ProcessContext<(typeof NEEDS)[number]>): Promise<r
     },
     maxStreams: http.maxStreams,
     streamsEnd: streamsEnd.signal,
+    drains: [IngestService.method.streamEvents],
   });
 
   const statusRoutes = [healthzRoute, readyzRoute(readiness)];

@@ -1,3 +1,4 @@
+import { type DescMethod } from "@bufbuild/protobuf";
 import {
   Code,
   type ConnectRouter,
@@ -11,7 +12,7 @@ import { type Tracer } from "#runtime/tracing.ts";
 import { type Authorize, principalKey } from "./auth.ts";
 import { abortable, abortableItems, causeOf, type DeadlineLimits } from "./deadlines.ts";
 import { asInputFault, type ErrorFunnel } from "./error-funnel.ts";
-import { toConnectError } from "./errors.ts";
+import { DETAIL_TYPES, toConnectError } from "./errors.ts";
 import { type ServerRequest, type ServerResponse } from "./listener.ts";
 import { startRpcSpan } from "./request-span.ts";
 import { serveCall } from "./rpc-adapter.ts";
@@ -37,6 +38,8 @@ export interface RpcOptions {
   readonly maxStreams: number;
   /** Raised, with an error of toConnectError's, when the server begins to stop: streams would not end by themselves. */
   readonly streamsEnd: AbortSignal;
+  /** Streaming methods that end in good order by themselves when streamsEnd is raised; any other is ended then. */
+  readonly drains?: readonly DescMethod[];
   /** Raised, with an error of toConnectError's, when everything in flight must end. */
   readonly shutdown: AbortSignal;
 }
@@ -90,6 +93,7 @@ export function createRpc(options: RpcOptions): Rpc {
   const router = createConnectRouter({
     acceptCompression: [compressionGzip, compressionBrotli],
     readMaxBytes: options.readLimitBytes,
+    jsonOptions: { registry: DETAIL_TYPES },
     shutdownSignal: options.shutdown,
     requestGate: gate,
     interceptors: [guard(options)],
@@ -133,10 +137,10 @@ function streamCapacity(limit: number): Error {
 }
 
 /** Holds the deadline whatever the handler does, ends streams when the server stops, and sends errors through the funnel. */
-function guard({ funnel, streamsEnd }: RpcOptions): Interceptor {
+function guard({ funnel, streamsEnd, drains = [] }: RpcOptions): Interceptor {
   return (next) => async (request) => {
-    const signal =
-      request.method.methodKind === "unary" ? request.signal : AbortSignal.any([request.signal, streamsEnd]);
+    const endsItself = request.method.methodKind === "unary" || drains.includes(request.method);
+    const signal = endsItself ? request.signal : AbortSignal.any([request.signal, streamsEnd]);
     const toError = (error: unknown): Error => funnel(causeOf(error, signal), methodName(request.method));
     async function* messages<T>(source: AsyncIterable<T>): AsyncGenerator<T> {
       try {

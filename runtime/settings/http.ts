@@ -86,10 +86,10 @@ export const HTTP: Group<Values, HttpConfig> = {
       name: "WEIR_READ_LIMIT",
       // Above the largest WEIR_MAX_EVENT_SIZE, so that too large an event is refused as such, with its limit.
       form: size("2MiB", "256MiB"),
-      default: "8MiB",
+      default: "16MiB",
       unit: "size",
       meaning:
-        "The largest message that is read, after decompression. Above the event's limit, as JSON is longer.",
+        "The largest message that is read, after decompression. Above the limits of an event and a batch, as JSON is longer.",
     },
     maxConnections: {
       name: "WEIR_MAX_CONNECTIONS",

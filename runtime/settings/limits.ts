@@ -2,9 +2,15 @@ import { type Limits } from "#core/admission.ts";
 import { duration, integer, size } from "./forms.ts";
 import { type Group } from "./setting.ts";
 
-/** The settings behind {@link Limits}. */
-export const LIMITS: Group<Limits> = {
-  title: "Server: what an event may be",
+/** What Weir takes in: the limits of an event, and those of a batch of events. */
+export interface LimitsConfig extends Limits {
+  readonly batchEvents: number;
+  readonly batchBytes: number;
+}
+
+/** The settings behind {@link LimitsConfig}. */
+export const LIMITS: Group<LimitsConfig> = {
+  title: "Server: what an event and a batch may be",
   settings: {
     eventBytes: {
       name: "WEIR_MAX_EVENT_SIZE",
@@ -77,6 +83,21 @@ export const LIMITS: Group<Limits> = {
       default: "90d",
       unit: "duration",
       meaning: "How far behind the server's clock an event's time may be.",
+    },
+    batchEvents: {
+      name: "WEIR_MAX_BATCH_EVENTS",
+      form: integer(1, 10_000),
+      default: "256",
+      unit: "events",
+      meaning: "How many events a batch may have.",
+    },
+    batchBytes: {
+      name: "WEIR_MAX_BATCH_SIZE",
+      form: size("1KiB", "128MiB"),
+      default: "8MiB",
+      unit: "size",
+      meaning:
+        "The largest batch: its events in protobuf by RPC, the inflated body by HTTP. WEIR_READ_LIMIT should be above it.",
     },
   },
   join: (values) => values,

@@ -7,10 +7,12 @@ import {
   createGrpcWebTransport,
 } from "@connectrpc/connect-node";
 
+import { type Status } from "#gen/google/rpc/status_pb.ts";
 import { IngestService } from "#gen/weir/v1/ingest_pb.ts";
 import { SearchService } from "#gen/weir/v1/search_pb.ts";
 
 import { type WeirError, weirErrorOf } from "../../sdk/error.ts";
+import { DETAIL_TYPES } from "../../server/errors.ts";
 
 /** Every way to call an RPC method. */
 export const PROTOCOLS = ["Connect JSON", "Connect binary", "gRPC", "gRPC-Web"] as const;
@@ -43,7 +45,13 @@ export function createClients(
 function createTransport(protocol: Protocol, baseUrl: string, interceptors: Interceptor[]): Transport {
   switch (protocol) {
     case "Connect JSON":
-      return createConnectTransport({ baseUrl, httpVersion: "1.1", useBinaryFormat: false, interceptors });
+      return createConnectTransport({
+        baseUrl,
+        httpVersion: "1.1",
+        useBinaryFormat: false,
+        jsonOptions: { registry: DETAIL_TYPES },
+        interceptors,
+      });
     case "Connect binary":
       return createConnectTransport({ baseUrl, httpVersion: "1.1", interceptors });
     case "gRPC":
@@ -59,6 +67,15 @@ export async function refusalOf(call: Promise<unknown>): Promise<WeirError> {
     () => new Error("The call was answered."),
     (reason: unknown) => reason,
   );
+  const refusal = weirErrorOf(error);
+  if (refusal === undefined) throw error;
+  return refusal;
+}
+
+/** What a result of a batch or a stream says of an event that was not taken, read as the error of a call is. */
+export function statusRefusalOf({ code, message, details }: Status): WeirError {
+  const error = new ConnectError(message, code);
+  error.details = details.map(({ typeUrl, value }) => ({ type: typeUrl.split("/").at(-1) ?? "", value }));
   const refusal = weirErrorOf(error);
   if (refusal === undefined) throw error;
   return refusal;

@@ -4,6 +4,8 @@
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import type { Status } from "../../google/rpc/status_pb.ts";
+import { file_google_rpc_status } from "../../google/rpc/status_pb.ts";
 import type { CloudEvent } from "../../io/cloudevents/v1/cloudevents_pb.ts";
 import { file_io_cloudevents_v1_cloudevents } from "../../io/cloudevents/v1/cloudevents_pb.ts";
 import type { Receipt, Stage } from "./event_pb.ts";
@@ -15,7 +17,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file weir/v1/ingest.proto.
  */
 export const file_weir_v1_ingest: GenFile = /*@__PURE__*/
-  fileDesc("ChR3ZWlyL3YxL2luZ2VzdC5wcm90bxIHd2Vpci52MSJkChJDcmVhdGVFdmVudFJlcXVlc3QSLAoFZXZlbnQYASABKAsyHS5pby5jbG91ZGV2ZW50cy52MS5DbG91ZEV2ZW50EiAKCHdhaXRfZm9yGAIgASgOMg4ud2Vpci52MS5TdGFnZSI4ChNDcmVhdGVFdmVudFJlc3BvbnNlEiEKB3JlY2VpcHQYASABKAsyEC53ZWlyLnYxLlJlY2VpcHQiRAoUVmFsaWRhdGVFdmVudFJlcXVlc3QSLAoFZXZlbnQYASABKAsyHS5pby5jbG91ZGV2ZW50cy52MS5DbG91ZEV2ZW50Ik4KFVZhbGlkYXRlRXZlbnRSZXNwb25zZRINCgV2YWxpZBgBIAEoCBImCgp2aW9sYXRpb25zGAIgAygLMhIud2Vpci52MS5WaW9sYXRpb24iPwoJVmlvbGF0aW9uEg0KBWZpZWxkGAEgASgJEhMKC2Rlc2NyaXB0aW9uGAIgASgJEg4KBnJlYXNvbhgDIAEoCTLNAQoNSW5nZXN0U2VydmljZRJaCgtDcmVhdGVFdmVudBIbLndlaXIudjEuQ3JlYXRlRXZlbnRSZXF1ZXN0Ghwud2Vpci52MS5DcmVhdGVFdmVudFJlc3BvbnNlIhCK5xgMZXZlbnRzLndyaXRlEmAKDVZhbGlkYXRlRXZlbnQSHS53ZWlyLnYxLlZhbGlkYXRlRXZlbnRSZXF1ZXN0Gh4ud2Vpci52MS5WYWxpZGF0ZUV2ZW50UmVzcG9uc2UiEIrnGAxldmVudHMud3JpdGViBnByb3RvMw", [file_io_cloudevents_v1_cloudevents, file_weir_v1_event, file_weir_v1_options]);
+  fileDesc("ChR3ZWlyL3YxL2luZ2VzdC5wcm90bxIHd2Vpci52MSJkChJDcmVhdGVFdmVudFJlcXVlc3QSLAoFZXZlbnQYASABKAsyHS5pby5jbG91ZGV2ZW50cy52MS5DbG91ZEV2ZW50EiAKCHdhaXRfZm9yGAIgASgOMg4ud2Vpci52MS5TdGFnZSI4ChNDcmVhdGVFdmVudFJlc3BvbnNlEiEKB3JlY2VpcHQYASABKAsyEC53ZWlyLnYxLlJlY2VpcHQiawoYQmF0Y2hDcmVhdGVFdmVudHNSZXF1ZXN0Ei0KBmV2ZW50cxgBIAMoCzIdLmlvLmNsb3VkZXZlbnRzLnYxLkNsb3VkRXZlbnQSIAoId2FpdF9mb3IYAiABKA4yDi53ZWlyLnYxLlN0YWdlIkIKGUJhdGNoQ3JlYXRlRXZlbnRzUmVzcG9uc2USJQoHcmVzdWx0cxgBIAMoCzIULndlaXIudjEuRXZlbnRSZXN1bHQiYgoLRXZlbnRSZXN1bHQSIwoHcmVjZWlwdBgBIAEoCzIQLndlaXIudjEuUmVjZWlwdEgAEiMKBWVycm9yGAIgASgLMhIuZ29vZ2xlLnJwYy5TdGF0dXNIAEIJCgdvdXRjb21lIlUKE1N0cmVhbUV2ZW50c1JlcXVlc3QSEAoIc2VxdWVuY2UYASABKAMSLAoFZXZlbnQYAiABKAsyHS5pby5jbG91ZGV2ZW50cy52MS5DbG91ZEV2ZW50Io0BChRTdHJlYW1FdmVudHNSZXNwb25zZRIQCghzZXF1ZW5jZRgBIAEoAxIjCgdyZWNlaXB0GAIgASgLMhAud2Vpci52MS5SZWNlaXB0SAASIwoFZXJyb3IYAyABKAsyEi5nb29nbGUucnBjLlN0YXR1c0gAEg4KBmNyZWRpdBgEIAEoBUIJCgdvdXRjb21lIkQKFFZhbGlkYXRlRXZlbnRSZXF1ZXN0EiwKBWV2ZW50GAEgASgLMh0uaW8uY2xvdWRldmVudHMudjEuQ2xvdWRFdmVudCJOChVWYWxpZGF0ZUV2ZW50UmVzcG9uc2USDQoFdmFsaWQYASABKAgSJgoKdmlvbGF0aW9ucxgCIAMoCzISLndlaXIudjEuVmlvbGF0aW9uIj8KCVZpb2xhdGlvbhINCgVmaWVsZBgBIAEoCRITCgtkZXNjcmlwdGlvbhgCIAEoCRIOCgZyZWFzb24YAyABKAkyngMKDUluZ2VzdFNlcnZpY2USWgoLQ3JlYXRlRXZlbnQSGy53ZWlyLnYxLkNyZWF0ZUV2ZW50UmVxdWVzdBocLndlaXIudjEuQ3JlYXRlRXZlbnRSZXNwb25zZSIQiucYDGV2ZW50cy53cml0ZRJsChFCYXRjaENyZWF0ZUV2ZW50cxIhLndlaXIudjEuQmF0Y2hDcmVhdGVFdmVudHNSZXF1ZXN0GiIud2Vpci52MS5CYXRjaENyZWF0ZUV2ZW50c1Jlc3BvbnNlIhCK5xgMZXZlbnRzLndyaXRlEmEKDFN0cmVhbUV2ZW50cxIcLndlaXIudjEuU3RyZWFtRXZlbnRzUmVxdWVzdBodLndlaXIudjEuU3RyZWFtRXZlbnRzUmVzcG9uc2UiEIrnGAxldmVudHMud3JpdGUoATABEmAKDVZhbGlkYXRlRXZlbnQSHS53ZWlyLnYxLlZhbGlkYXRlRXZlbnRSZXF1ZXN0Gh4ud2Vpci52MS5WYWxpZGF0ZUV2ZW50UmVzcG9uc2UiEIrnGAxldmVudHMud3JpdGViBnByb3RvMw", [file_google_rpc_status, file_io_cloudevents_v1_cloudevents, file_weir_v1_event, file_weir_v1_options]);
 
 /**
  * The request of CreateEvent.
@@ -68,6 +70,173 @@ export const CreateEventResponseSchema: GenMessage<CreateEventResponse> = /*@__P
   messageDesc(file_weir_v1_ingest, 1);
 
 /**
+ * The request of BatchCreateEvents.
+ *
+ * @generated from message weir.v1.BatchCreateEventsRequest
+ */
+export type BatchCreateEventsRequest = Message<"weir.v1.BatchCreateEventsRequest"> & {
+  /**
+   * The events, each as in CreateEvent. From 1 to 256; together at most 8 MiB in their protobuf encoding.
+   *
+   * @generated from field: repeated io.cloudevents.v1.CloudEvent events = 1;
+   */
+  events: CloudEvent[];
+
+  /**
+   * How far each event must have come before the answer; see CreateEventRequest.
+   *
+   * @generated from field: weir.v1.Stage wait_for = 2;
+   */
+  waitFor: Stage;
+};
+
+/**
+ * Describes the message weir.v1.BatchCreateEventsRequest.
+ * Use `create(BatchCreateEventsRequestSchema)` to create a new message.
+ */
+export const BatchCreateEventsRequestSchema: GenMessage<BatchCreateEventsRequest> = /*@__PURE__*/
+  messageDesc(file_weir_v1_ingest, 2);
+
+/**
+ * The answer of BatchCreateEvents.
+ *
+ * @generated from message weir.v1.BatchCreateEventsResponse
+ */
+export type BatchCreateEventsResponse = Message<"weir.v1.BatchCreateEventsResponse"> & {
+  /**
+   * What became of each event: results[i] is of events[i].
+   *
+   * @generated from field: repeated weir.v1.EventResult results = 1;
+   */
+  results: EventResult[];
+};
+
+/**
+ * Describes the message weir.v1.BatchCreateEventsResponse.
+ * Use `create(BatchCreateEventsResponseSchema)` to create a new message.
+ */
+export const BatchCreateEventsResponseSchema: GenMessage<BatchCreateEventsResponse> = /*@__PURE__*/
+  messageDesc(file_weir_v1_ingest, 3);
+
+/**
+ * What became of one event.
+ *
+ * @generated from message weir.v1.EventResult
+ */
+export type EventResult = Message<"weir.v1.EventResult"> & {
+  /**
+   * Exactly one of them is set.
+   *
+   * @generated from oneof weir.v1.EventResult.outcome
+   */
+  outcome: {
+    /**
+     * The event is on the log.
+     *
+     * @generated from field: weir.v1.Receipt receipt = 1;
+     */
+    value: Receipt;
+    case: "receipt";
+  } | {
+    /**
+     * The event was refused, or its fate is unknown (PUBLISH_OUTCOME_UNKNOWN): code, message and details as CreateEvent
+     * would have failed with. Fields are named as there ("event.attributes.time"); the index says which event it is.
+     *
+     * @generated from field: google.rpc.Status error = 2;
+     */
+    value: Status;
+    case: "error";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message weir.v1.EventResult.
+ * Use `create(EventResultSchema)` to create a new message.
+ */
+export const EventResultSchema: GenMessage<EventResult> = /*@__PURE__*/
+  messageDesc(file_weir_v1_ingest, 4);
+
+/**
+ * What a client of StreamEvents sends: one event.
+ *
+ * @generated from message weir.v1.StreamEventsRequest
+ */
+export type StreamEventsRequest = Message<"weir.v1.StreamEventsRequest"> & {
+  /**
+   * The client's number for the event, by which the answer names it. Above 0, and each above the one before; there may be
+   * gaps.
+   *
+   * @generated from field: int64 sequence = 1;
+   */
+  sequence: bigint;
+
+  /**
+   * The event, as in CreateEvent.
+   *
+   * @generated from field: io.cloudevents.v1.CloudEvent event = 2;
+   */
+  event?: CloudEvent | undefined;
+};
+
+/**
+ * Describes the message weir.v1.StreamEventsRequest.
+ * Use `create(StreamEventsRequestSchema)` to create a new message.
+ */
+export const StreamEventsRequestSchema: GenMessage<StreamEventsRequest> = /*@__PURE__*/
+  messageDesc(file_weir_v1_ingest, 5);
+
+/**
+ * What the server of StreamEvents sends: the answer to one event, or credit alone.
+ *
+ * @generated from message weir.v1.StreamEventsResponse
+ */
+export type StreamEventsResponse = Message<"weir.v1.StreamEventsResponse"> & {
+  /**
+   * The number of the event that is answered; 0 where the message has credit alone, as the first one has.
+   *
+   * @generated from field: int64 sequence = 1;
+   */
+  sequence: bigint;
+
+  /**
+   * Exactly one of them is set where sequence is not 0.
+   *
+   * @generated from oneof weir.v1.StreamEventsResponse.outcome
+   */
+  outcome: {
+    /**
+     * The event is on the log.
+     *
+     * @generated from field: weir.v1.Receipt receipt = 2;
+     */
+    value: Receipt;
+    case: "receipt";
+  } | {
+    /**
+     * The event was refused, or its fate is unknown: as CreateEvent would have failed. The stream goes on.
+     *
+     * @generated from field: google.rpc.Status error = 3;
+     */
+    value: Status;
+    case: "error";
+  } | { case: undefined; value?: undefined };
+
+  /**
+   * How many more events the client may send, beside those that it might send before this message.
+   *
+   * @generated from field: int32 credit = 4;
+   */
+  credit: number;
+};
+
+/**
+ * Describes the message weir.v1.StreamEventsResponse.
+ * Use `create(StreamEventsResponseSchema)` to create a new message.
+ */
+export const StreamEventsResponseSchema: GenMessage<StreamEventsResponse> = /*@__PURE__*/
+  messageDesc(file_weir_v1_ingest, 6);
+
+/**
  * The request of ValidateEvent.
  *
  * @generated from message weir.v1.ValidateEventRequest
@@ -86,7 +255,7 @@ export type ValidateEventRequest = Message<"weir.v1.ValidateEventRequest"> & {
  * Use `create(ValidateEventRequestSchema)` to create a new message.
  */
 export const ValidateEventRequestSchema: GenMessage<ValidateEventRequest> = /*@__PURE__*/
-  messageDesc(file_weir_v1_ingest, 2);
+  messageDesc(file_weir_v1_ingest, 7);
 
 /**
  * The answer of ValidateEvent.
@@ -114,7 +283,7 @@ export type ValidateEventResponse = Message<"weir.v1.ValidateEventResponse"> & {
  * Use `create(ValidateEventResponseSchema)` to create a new message.
  */
 export const ValidateEventResponseSchema: GenMessage<ValidateEventResponse> = /*@__PURE__*/
-  messageDesc(file_weir_v1_ingest, 3);
+  messageDesc(file_weir_v1_ingest, 8);
 
 /**
  * One fault of one field.
@@ -149,7 +318,7 @@ export type Violation = Message<"weir.v1.Violation"> & {
  * Use `create(ViolationSchema)` to create a new message.
  */
 export const ViolationSchema: GenMessage<Violation> = /*@__PURE__*/
-  messageDesc(file_weir_v1_ingest, 4);
+  messageDesc(file_weir_v1_ingest, 9);
 
 /**
  * Takes events in. It needs Kafka alone: while PostgreSQL is away it goes on.
@@ -173,6 +342,47 @@ export const IngestService: GenService<{
     methodKind: "unary";
     input: typeof CreateEventRequestSchema;
     output: typeof CreateEventResponseSchema;
+  },
+  /**
+   * Takes up to 256 events and answers once each has its outcome. It is not atomic: there is one result per index, a
+   * receipt or an error, and a refused event keeps no other from being taken. Events of one key keep their order; where
+   * one of them is refused because the producer cannot take it, so are those of its key after it, so that they can be
+   * sent again in order.
+   *
+   * Errors of the whole call, for which nothing was published: INVALID_ARGUMENT for a batch that is empty
+   * (INVALID_REQUEST), or has more than 256 events or 8 MiB (TOO_LARGE, with limit, actual and unit). What
+   * CreateEvent's errors say stands in the results instead.
+   *
+   * @generated from rpc weir.v1.IngestService.BatchCreateEvents
+   */
+  batchCreateEvents: {
+    methodKind: "unary";
+    input: typeof BatchCreateEventsRequestSchema;
+    output: typeof BatchCreateEventsResponseSchema;
+  },
+  /**
+   * Takes events one after another and answers each when it has its outcome, in the order of completion, which need not
+   * be that of sending. It streams both ways, so it needs HTTP/2 and is not for browsers.
+   *
+   * The first message of the server has only a credit: how many events the client may send before it hears more. Every
+   * answer gives further credit. A client that sends beyond it ends the stream: RESOURCE_EXHAUSTED (CREDIT_EXCEEDED).
+   * So does a sequence that does not grow, or is not above 0: INVALID_ARGUMENT (INVALID_SEQUENCE).
+   *
+   * When the client has sent its last event it ends its side; the server answers every event and ends the stream with
+   * OK. However a stream ends, an event whose receipt the client has read is never lost. Of an event without an answer
+   * nothing is known: send it again, a repeat is stored once. A server that stops takes no further event, answers those
+   * it has, and ends the stream with UNAVAILABLE (SHUTTING_DOWN).
+   *
+   * Events of one key go onto the log in the order of sending. While the producer's queue is full the server waits and
+   * gives no credit. Where an event is refused all the same (PRODUCER_UNAVAILABLE), later ones of its key that were
+   * sent before its answer may be taken.
+   *
+   * @generated from rpc weir.v1.IngestService.StreamEvents
+   */
+  streamEvents: {
+    methodKind: "bidi_streaming";
+    input: typeof StreamEventsRequestSchema;
+    output: typeof StreamEventsResponseSchema;
   },
   /**
    * Runs every check of CreateEvent and publishes nothing. An event that would be refused is not an error here: the
