@@ -5,6 +5,7 @@ import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 import { settingsPage } from "#runtime/settings-page.ts";
+import { telemetryPage } from "#runtime/telemetry-page.ts";
 
 // `npm run check`: everything that can be said of the repository without running it. A line for each part with its
 // time, then the output of those that failed. Names of parts as arguments run these alone (`npm run check -- types`).
@@ -38,7 +39,9 @@ const PARTS: Readonly<Record<string, Part>> = {
     return await tool("buf", "format", "proto/vendor", "--diff", "--exit-code");
   },
   "contract-breaking": checkBreaking,
-  settings: checkSettings,
+  settings: () => checkPage("docs/settings.md", settingsPage(), "runtime/settings"),
+  telemetry: () =>
+    checkPage("docs/telemetry.md", telemetryPage(), "runtime/instruments.ts and runtime/spans.ts"),
 };
 
 /** Generates the code again, elsewhere, so that uncommitted changes are judged and nothing is overwritten. */
@@ -81,9 +84,10 @@ async function contractBase(): Promise<string | undefined> {
   return undefined;
 }
 
-async function checkSettings(): Promise<undefined> {
-  if (readFileSync(join(root, "docs/settings.md"), "utf8") === settingsPage()) return undefined;
-  throw new Error("docs/settings.md differs from runtime/settings; run `npm run config -- --markdown`.");
+/** Compares a page with what the code makes of it. */
+async function checkPage(path: string, page: string, source: string): Promise<undefined> {
+  if (readFileSync(join(root, path), "utf8") === page) return undefined;
+  throw new Error(`${path} differs from ${source}; run \`npm run config -- --markdown\`.`);
 }
 
 function once<T>(work: () => Promise<T>): () => Promise<T> {

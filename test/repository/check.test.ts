@@ -30,8 +30,8 @@ const COPIED = [
   "docs",
 ];
 const CONTRACT = "proto/weir/v1/ingest.proto";
-// The parts that a contract and a page of settings concern; the others run on the real repository in every `npm test`.
-const PARTS = ["contract", "contract-format", "contract-breaking", "generated", "settings"];
+// The parts that a contract and the pages out of the code concern; the others run on the real repository in every `npm test`.
+const PARTS = ["contract", "contract-format", "contract-breaking", "generated", "settings", "telemetry"];
 
 let copy: string;
 beforeEach(() => {
@@ -127,10 +127,11 @@ describe("npm run check", () => {
     expect(readdirSync(temporary)).toEqual([]);
   });
 
-  it("refuses a page of settings that is behind", () => {
+  it("refuses pages of settings and telemetry that are behind", () => {
     edit("docs/settings.md", (text) => text.replace("`8080`", "`8081`"));
-    const { failed, output } = check(["settings"]);
-    expect(failed).toEqual(["settings"]);
+    edit("docs/telemetry.md", (text) => text.replace("dead_lettered", "lost"));
+    const { failed, output } = check(["settings", "telemetry"]);
+    expect(failed.toSorted()).toEqual(["settings", "telemetry"]);
     expect(output).toContain("npm run config -- --markdown");
   });
 });
