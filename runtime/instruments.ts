@@ -22,6 +22,7 @@ export interface Counters {
 export interface Histograms {
   "weir.request.duration": { readonly method: string; readonly code: string };
   "weir.ingest.event.size": { readonly protocol: "rpc" | "http" };
+  "weir.ingest.batch.size": { readonly protocol: "rpc" | "http" };
   "weir.publish.duration": { readonly topic: string };
   "weir.publish.batch.size": { readonly topic: string };
   "weir.persist.batch.size": Unlabelled;
@@ -133,6 +134,12 @@ export const HISTOGRAMS: {
     help: "The encoded size of accepted events.",
     labels: { protocol: EDGE },
     buckets: BYTES,
+  },
+  "weir.ingest.batch.size": {
+    unit: "{event}",
+    help: "Events of a request that brings several.",
+    labels: { protocol: EDGE },
+    buckets: RECORDS,
   },
   "weir.publish.duration": {
     unit: "s",

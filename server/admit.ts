@@ -136,6 +136,9 @@ export function createAdmission(options: AdmissionOptions): Admission {
       return await conclude(submission, prepared, producer.publish(prepared.record, signal));
     },
     async admitAll(submissions, signal) {
+      const [first] = submissions;
+      if (first !== undefined)
+        telemetry.record("weir.ingest.batch.size", { protocol: first.protocol }, submissions.length);
       const heldBack = new Map<string, PublishRefusal>();
       const admitted = submissions.map(async (submission) => {
         const prepared = prepare(submission);
