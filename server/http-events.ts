@@ -1,103 +1,83 @@
 import { create, type DescMessage, type MessageShape, toJson } from "@bufbuild/protobuf";
-import { Code } from "@connectrpc/connect";
-import { type Decoded } from "#core/attributes.ts";
-import { decodeHttpBinary, httpContentMode } from "#core/http-binary.ts";
-import { decodeStructuredJson } from "#core/structured-json.ts";
-import { CreateEventResponseSchema, ValidateEventResponseSchema } from "#gen/weir/v1/ingest_pb.ts";
-import { type Admission } from "./admit.ts";
-import { toConnectError } from "./errors.ts";
+import { errorToJson } from "@connectrpc/connect/protocol-connect";
+import {
+  BatchCreateEventsResponseSchema,
+  CreateEventResponseSchema,
+  ValidateEventResponseSchema,
+} from "#gen/weir/v1/ingest_pb.ts";
+import { traceContextOf } from "#runtime/trace-context.ts";
+import { type Admission, type Admitted, type Submission } from "./admit.ts";
+import { DETAIL_TYPES, type Failure, httpAnswerOf, toConnectError } from "./errors.ts";
+import { decodeBatch, decodeEvent } from "./event-formats.ts";
+import { type BatchLimits, demandBatchSize, toBatchResponse } from "./event-results.ts";
 import { type HttpAnswer, jsonAnswer } from "./http-answer.ts";
 import { type HttpCall, type HttpRoute } from "./http-routes.ts";
 import { toValidation } from "./ingest.ts";
-import { traceContextOf } from "#runtime/trace-context.ts";
 import { toReceipt } from "./wire.ts";
+
+/** What the routes need. */
+export interface EventRoutesOptions {
+  readonly admission: Admission;
+  readonly limits: BatchLimits;
+  /** The largest body that is read. Above the limits of an event and a batch, since JSON is longer than protobuf. */
+  readonly maxBodyBytes: number;
+}
 
 /**
  * The CloudEvents HTTP binding beside IngestService: the same checks and the same answers, in the JSON that Connect
- * writes. `POST /v1/events` takes one event, in binary mode or structured as JSON; `POST /v1/events:validate` checks one.
+ * writes. `POST /v1/events` takes one event, in binary mode or structured as JSON or protobuf; `POST /v1/events:validate`
+ * checks one; `POST /v1/events:batchCreate` takes many.
  *
- * @param maxBodyBytes the largest body that is read. Above the event's limit, since JSON is longer than protobuf.
+ * A batch is answered with 200 where every event was taken and 207 where some were. Where none was, it is an error: a
+ * sender that looks at no more than the status must not take it for done. Its body is that of an error, with the results
+ * beside; its status is 503 where a repeat can help, else that of the gravest refusal.
  */
-export function createEventRoutes(admission: Admission, maxBodyBytes: number): readonly HttpRoute[] {
+export function createEventRoutes({
+  admission,
+  limits,
+  maxBodyBytes,
+}: EventRoutesOptions): readonly HttpRoute[] {
+  const shared = { method: "POST", scope: "events.write", maxBodyBytes } as const;
   return [
     {
-      method: "POST",
+      ...shared,
       path: "/v1/events",
-      scope: "events.write",
-      maxBodyBytes,
       async handle(call) {
-        const { principal, signal } = call;
-        const trace = traceContextOf((name) => headerOf(call, name));
-        const admitted = await admission.admit(
-          { ...decode(call), principal, trace, protocol: "http" },
-          signal,
-        );
+        const admitted = await admission.admit({ ...senderOf(call), ...decodeEvent(call) }, call.signal);
         if (!admitted.ok) throw toConnectError(admitted.failure);
-        return messageAnswer(
-          CreateEventResponseSchema,
-          create(CreateEventResponseSchema, { receipt: toReceipt(admitted.acceptance) }),
+        const receipt = toReceipt(admitted.acceptance);
+        return jsonAnswer(
+          200,
+          toMessageJson(CreateEventResponseSchema, create(CreateEventResponseSchema, { receipt })),
         );
       },
     },
     {
-      method: "POST",
+      ...shared,
+      path: "/v1/events:batchCreate",
+      async handle(call) {
+        demandBatchSize({ bytes: call.body.byteLength }, limits, "");
+        const arrivals = decodeBatch(call, (events) => demandBatchSize({ events }, limits, ""));
+        const sender = senderOf(call);
+        const submissions = arrivals.map((arrival) => ({ ...sender, ...arrival }));
+        return batchAnswer(await admission.admitAll(submissions, call.signal));
+      },
+    },
+    {
+      ...shared,
       path: "/v1/events:validate",
-      scope: "events.write",
-      maxBodyBytes,
       handle(call) {
-        const { decoded, path } = decode(call);
-        return messageAnswer(ValidateEventResponseSchema, toValidation(admission.check(decoded), path));
+        const { decoded, path } = decodeEvent(call);
+        const validation = toValidation(admission.check(decoded), path);
+        return jsonAnswer(200, toMessageJson(ValidateEventResponseSchema, validation));
       },
     },
   ];
 }
 
-interface Arrival {
-  readonly decoded: Decoded;
-  readonly path: (field: string) => string;
-}
-
-/**
- * The event of a request, in whichever content mode it came.
- *
- * @throws ConnectError (UNSUPPORTED_MEDIA_TYPE, UNKNOWN_MODE) where the request is no event that is taken here.
- */
-function decode(call: HttpCall): Arrival {
-  const contentMode = httpContentMode(call.headers);
-  switch (contentMode.mode) {
-    case "binary":
-      return { decoded: decodeHttpBinary(call.headers, call.body), path: headerPath };
-    case "structured":
-      // JSON members are known to their sender by the names of the attributes.
-      if (contentMode.format === "json")
-        return { decoded: decodeStructuredJson(call.body), path: (field) => field };
-      throw unsupported(`Events in the format "${contentMode.format.slice(0, 32)}" are not taken here.`);
-    case "batch":
-      throw unsupported("A batch is not taken here: send each event by itself.");
-    case "unknown":
-      throw toConnectError({
-        code: Code.InvalidArgument,
-        reason: "UNKNOWN_MODE",
-        message: `The request is no CloudEvent. ${TAKEN}`,
-      });
-  }
-}
-
-const TAKEN =
-  "Send the event as application/cloudevents+json, or its attributes as ce- headers (ce-specversion: 1.0, …) with its data as the body.";
-
-function unsupported(problem: string): Error {
-  return toConnectError({
-    code: Code.InvalidArgument,
-    reason: "UNSUPPORTED_MEDIA_TYPE",
-    message: `${problem} ${TAKEN}`,
-  });
-}
-
-/** The header that carries an attribute in binary mode (HTTP binding § 3.1). */
-function headerPath(field: string): string {
-  if (field === "" || field === "data") return field;
-  return field === "datacontenttype" ? "content-type" : `ce-${field}`;
+function senderOf(call: HttpCall): Omit<Submission, "decoded" | "path"> {
+  const trace = traceContextOf((name) => headerOf(call, name));
+  return { principal: call.principal, trace, protocol: "http" };
 }
 
 /** Repeated headers are joined, as HTTP allows for those that are lists. */
@@ -106,6 +86,31 @@ function headerOf({ headers }: HttpCall, name: string): string | undefined {
   return values.length === 0 ? undefined : values.join(",");
 }
 
-function messageAnswer<D extends DescMessage>(schema: D, message: MessageShape<D>): HttpAnswer {
-  return jsonAnswer(200, toJson(schema, message));
+function batchAnswer(admitted: readonly Admitted[]): HttpAnswer {
+  const failures = admitted.flatMap((each) => (each.ok ? [] : [each.failure]));
+  const gravest = gravestOf(failures);
+  const answer = toMessageJson(BatchCreateEventsResponseSchema, toBatchResponse(admitted));
+  if (gravest === undefined) return jsonAnswer(200, answer);
+  // Its faults are of one event, and stand in that one's result.
+  const { faults: _, ...failure } = gravest;
+  const message = `None of the ${String(failures.length)} events was taken: results says why for each. Among them: ${failure.message}`;
+  const error = toConnectError({ ...failure, message });
+  const { status, headers } = httpAnswerOf(error);
+  if (failures.length === admitted.length) {
+    return { ...jsonAnswer(status, { ...errorToJson(error, undefined), ...answer }), headers };
+  }
+  return { ...jsonAnswer(207, answer), headers };
+}
+
+/** The failure that stands for all: one that a repeat can help, else one for what an event is rather than its size. */
+function gravestOf(failures: readonly Failure[]): Failure | undefined {
+  return (
+    failures.find(({ retryAfterMs }) => retryAfterMs !== undefined) ??
+    failures.find(({ reason }) => reason !== "TOO_LARGE") ??
+    failures[0]
+  );
+}
+
+function toMessageJson<D extends DescMessage>(schema: D, message: MessageShape<D>): object {
+  return toJson(schema, message, { registry: DETAIL_TYPES }) as object;
 }

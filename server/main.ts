@@ -125,7 +125,12 @@ async function start(context: ProcessContext<(typeof NEEDS)[number]>): Promise<r
   const metrics = metricsRoute(telemetry);
   const routesOf = (routes: readonly HttpRoute[]) =>
     createHttpRoutes({ ...shared, routes, timeoutMs: http.requestTimeoutMs });
-  const ownRoutes = [...createEventRoutes(admission, http.readLimitBytes), ...statusRoutes];
+  const eventRoutes = createEventRoutes({
+    admission,
+    limits: config.limits,
+    maxBodyBytes: http.readLimitBytes,
+  });
+  const ownRoutes = [...eventRoutes, ...statusRoutes];
   const listener = {
     host,
     maxConnections: http.maxConnections,

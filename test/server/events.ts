@@ -1,7 +1,11 @@
-import { create } from "@bufbuild/protobuf";
+import { create, toBinary } from "@bufbuild/protobuf";
 import { timestampFromDate } from "@bufbuild/protobuf/wkt";
 
-import { type CloudEvent, CloudEventSchema } from "#gen/io/cloudevents/v1/cloudevents_pb.ts";
+import {
+  type CloudEvent,
+  CloudEventBatchSchema,
+  CloudEventSchema,
+} from "#gen/io/cloudevents/v1/cloudevents_pb.ts";
 
 import { parseTimestamp } from "../../core/timestamp.ts";
 
@@ -57,11 +61,16 @@ function toAttribute(name: string, value: string): CloudEvent["attributes"][stri
 /** What goes into fetch. */
 export interface HttpEvent {
   readonly headers: Record<string, string>;
+  readonly body: string | Uint8Array<ArrayBuffer>;
+}
+
+/** What goes into fetch, as text. */
+export interface TextEvent extends HttpEvent {
   readonly body: string;
 }
 
 /** The event in structured mode, as JSON; its data as the JSON that they are. */
-export function toStructured({ attributes, data }: Sketch): HttpEvent {
+export function toStructured({ attributes, data }: Sketch): TextEvent {
   const members = Object.entries(attributes).map(
     ([name, value]) => `${JSON.stringify(name)}:${JSON.stringify(value)}`,
   );
@@ -69,8 +78,31 @@ export function toStructured({ attributes, data }: Sketch): HttpEvent {
   return { headers: { "content-type": "application/cloudevents+json" }, body: `{${members.join(",")}}` };
 }
 
+/** The event in structured mode, as protobuf. */
+export function toStructuredProtobuf(event: Sketch): HttpEvent {
+  return {
+    headers: { "content-type": "application/cloudevents+protobuf" },
+    body: Buffer.from(toBinary(CloudEventSchema, toMessage(event))),
+  };
+}
+
+/** The events as a batch of JSON. */
+export function toJsonBatch(events: readonly Sketch[]): TextEvent {
+  const body = `[${events.map((event) => toStructured(event).body).join(",")}]`;
+  return { headers: { "content-type": "application/cloudevents-batch+json" }, body };
+}
+
+/** The events as a batch of protobuf. */
+export function toProtobufBatch(events: readonly Sketch[]): HttpEvent {
+  const batch = create(CloudEventBatchSchema, { events: events.map(toMessage) });
+  return {
+    headers: { "content-type": "application/cloudevents-batch+protobuf" },
+    body: Buffer.from(toBinary(CloudEventBatchSchema, batch)),
+  };
+}
+
 /** The event in binary mode. */
-export function toBinaryMode({ attributes, data = "" }: Sketch): HttpEvent {
+export function toBinaryMode({ attributes, data = "" }: Sketch): TextEvent {
   const headers = Object.entries(attributes).map(([name, value]) => [
     name === "datacontenttype" ? "content-type" : `ce-${name}`,
     encodeURI(value),

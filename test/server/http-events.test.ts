@@ -10,7 +10,7 @@ import { type ReceivedRecord } from "#kafka/ports.ts";
 import { readTopic } from "../support/topic.ts";
 import { startWeir, type Weir } from "../support/weir.ts";
 import { httpRefusalOf } from "./clients.ts";
-import { sketch, toBinaryMode, toStructured } from "./events.ts";
+import { sketch, toBinaryMode, toStructured, toStructuredProtobuf } from "./events.ts";
 
 let weir: Weir;
 let token: string;
@@ -84,6 +84,17 @@ describe("an event is taken", () => {
     const position = { topic: weir.topic, partition: record?.partition, offset: String(record?.offset) };
     // Protobuf's JSON leaves zeros out.
     expect({ partition: 0, offset: "0", ...(receipt["position"] as object) }).toEqual(position);
+  });
+
+  test("in structured mode as protobuf, its type and bytes kept", async () => {
+    const event = sketch({ id: "in-protobuf", source: "/a:b", partitionkey: "k" }, "\u0000ü");
+    const response = await post(toStructuredProtobuf(event));
+    expect(response.status).toBe(200);
+    expect(await response.json()).toMatchObject({
+      receipt: { name: "events/%2Fa%3Ab:in-protobuf", partitionKey: "k" },
+    });
+    const record = await recordOf("in-protobuf");
+    expect([String(record?.key), record?.value?.toString()]).toEqual(["k", "\u0000ü"]);
   });
 
   test("in binary mode, its attributes percent-decoded, its body byte for byte", async () => {

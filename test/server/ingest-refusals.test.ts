@@ -1,11 +1,31 @@
+import { fromJson, type JsonValue } from "@bufbuild/protobuf";
 import { Code } from "@connectrpc/connect";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 
 import { requestPath } from "../../server/wire.ts";
-import { type Clients, createClients, httpRefusalOf, PROTOCOLS, refusalOf } from "./clients.ts";
+import { type Status, StatusSchema } from "#gen/google/rpc/status_pb.ts";
+
+import { DETAIL_TYPES } from "../../server/errors.ts";
+import {
+  type Clients,
+  createClients,
+  httpRefusalOf,
+  PROTOCOLS,
+  refusalOf,
+  statusRefusalOf,
+} from "./clients.ts";
 import { startWeir, type Weir } from "../support/weir.ts";
 import { readTopic } from "../support/topic.ts";
-import { sketch, type Sketch, toBinaryMode, toMessage, toStructured } from "./events.ts";
+import {
+  sketch,
+  type Sketch,
+  toBinaryMode,
+  toJsonBatch,
+  toMessage,
+  toProtobufBatch,
+  toStructured,
+  toStructuredProtobuf,
+} from "./events.ts";
 
 let weir: Weir;
 let token: string;
@@ -140,6 +160,16 @@ describe.each(PROTOCOLS)("CreateEvent by %s refuses", (protocol) => {
     expect(refusal.message).not.toBe("");
   });
 
+  test("each of them in a batch, at its index", async () => {
+    const events = CASES.map(({ event }) => toMessage(event()));
+    const { results } = await clients.ingest.batchCreateEvents({ events });
+    expectRefused(
+      CASES,
+      results.map(({ outcome }) => (outcome.case === "error" ? outcome.value : undefined)),
+      requestPath,
+    );
+  });
+
   test("a request without an event", async () => {
     const refusal = await refusalOf(clients.ingest.createEvent({}));
     expect(refusal).toMatchObject({ code: Code.InvalidArgument, reason: "INVALID_REQUEST" });
@@ -177,8 +207,52 @@ describe("ValidateEvent finds the same", () => {
   });
 });
 
+/** What CASES, sent at once, were refused with. */
+function expectRefused(
+  cases: readonly Case[],
+  errors: readonly (Status | undefined)[],
+  path: (attribute: string) => string,
+): void {
+  expect(errors).toHaveLength(cases.length);
+  for (const [index, { name, code, faults }] of cases.entries()) {
+    const error = errors[index];
+    if (error === undefined) throw new Error(`${name} was taken.`);
+    const refusal = statusRefusalOf(error);
+    expect([name, ...told(refusal.violations)]).toEqual([name, ...placed(faults, path)]);
+    expect([refusal.code, refusal.reason]).toEqual([code, gravest(faults)]);
+    expect(refusal.message).not.toBe("");
+  }
+}
+
+function messagePath(attribute: string): string {
+  return attribute === "" ? "" : requestPath(attribute).replace(/^event\./, "");
+}
+
 describe.each([
-  ["structured mode", toStructured, (attribute: string) => attribute],
+  ["JSON", toJsonBatch, (attribute: string) => attribute, true],
+  ["protobuf", toProtobufBatch, messagePath, false],
+] as const)("POST /v1/events:batchCreate in %s refuses", (_, toHttp, path, isJson) => {
+  test("each of them at its index", async () => {
+    const cases = isJson ? HTTP_CASES : CASES;
+    const { headers, body } = toHttp(cases.map(({ event }) => event()));
+    const response = await fetch(`${weir.baseUrl}/v1/events:batchCreate`, {
+      method: "POST",
+      headers: { ...headers, authorization: `Bearer ${token}` },
+      body,
+    });
+    expect(response.status).toBe(400);
+    const answer = (await response.json()) as { code: string; results: { error?: JsonValue }[] };
+    expect(answer.code).toBe("invalid_argument");
+    const errors = answer.results.map(({ error }) =>
+      error === undefined ? undefined : fromJson(StatusSchema, error, { registry: DETAIL_TYPES }),
+    );
+    expectRefused(cases, errors, path);
+  });
+});
+
+describe.each([
+  ["structured mode as JSON", toStructured, (attribute: string) => attribute],
+  ["structured mode as protobuf", toStructuredProtobuf, messagePath],
   ["binary mode", toBinaryMode, headerOf],
 ] as const)("POST /v1/events in %s refuses", (_, toHttp, path) => {
   const post = (route: string, event: Sketch): Promise<Response> => {
