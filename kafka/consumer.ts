@@ -1,8 +1,8 @@
 import { type Logger } from "#runtime/log.ts";
 
+import { type Adapter, type Member } from "./adapter.ts";
 import { createAdmin } from "./admin.ts";
 import { type ConnectionOptions } from "./connection.ts";
-import { createMember, type Member } from "./group-member.ts";
 import { errorText } from "./errors.ts";
 import { createPartitionReader, type PartitionReader, type Source } from "./partition-reader.ts";
 import { type Admin, type Consumer, type ConsumerHandler, KafkaError, type LogRange } from "./ports.ts";
@@ -33,7 +33,10 @@ const STABLE_MS = 60_000;
  * A member of a consumer group. Partitions are read independently of each other: while the handler is at work for one,
  * or backs off, the others go on and the membership is kept up.
  */
-export function createConsumer(options: ConsumerOptions): Consumer {
+export function createConsumer(
+  adapter: Pick<Adapter, "openMember" | "openAdminSession">,
+  options: ConsumerOptions,
+): Consumer {
   const {
     connection,
     group,
@@ -99,7 +102,7 @@ export function createConsumer(options: ConsumerOptions): Consumer {
 
   /** One membership: resolves when it ended because it was to, and what was in flight is finished. */
   async function belong(signal: AbortSignal, logRange: LogRanges): Promise<void> {
-    await using member: Member = createMember({
+    await using member: Member = adapter.openMember({
       connection,
       group,
       topic,
@@ -113,7 +116,7 @@ export function createConsumer(options: ConsumerOptions): Consumer {
   }
 
   async function run(signal: AbortSignal): Promise<void> {
-    await using admin = createAdmin({ connection, log: options.log });
+    await using admin = createAdmin(adapter, { connection, log: options.log });
     const logRange = createLogRanges(admin, group, topic.name);
     let failures = 0;
     while (!signal.aborted) {

@@ -1,26 +1,27 @@
 import { setImmediate as turn } from "node:timers/promises";
 
-import type { Message, Producer as KafkaProducer, RecordMetadata } from "kafkajs";
-
-import { type Logger } from "#runtime/log.ts";
 import { type Telemetry } from "#runtime/telemetry.ts";
 
-import { type Client, type ConnectionOptions, createClient } from "./connection.ts";
-import { errorText, protocolError } from "./errors.ts";
-import { KafkaError, type OutgoingRecord } from "./ports.ts";
+import {
+  type Adapter,
+  type PartitionAnswer,
+  type ProduceSession,
+  type ProduceSessionOptions,
+  TopicMissing,
+} from "./adapter.ts";
+import { errorText } from "./errors.ts";
+import { KafkaError } from "./ports.ts";
 import { produceError } from "./produce-errors.ts";
 import { type Batch, giveUp, nextBatch, type Publication } from "./publication.ts";
 import { backoff, pause, within } from "./waiting.ts";
 
 /** What a lane needs. */
-export interface LaneOptions {
-  readonly topic: string;
-  readonly connection: ConnectionOptions;
+export interface LaneOptions extends ProduceSessionOptions {
+  readonly adapter: Pick<Adapter, "openProduceSession">;
   /** The largest record batch that the topic takes. */
   readonly maxBatchBytes: number;
   /** The longest that one produce request may take with all its retries. */
   readonly publishTimeoutMs: number;
-  readonly log: Logger;
   readonly telemetry: Pick<Telemetry, "record">;
   /** A publication has left the lane, settled: what it held is free. */
   readonly left: (publication: Publication) => void;
@@ -48,42 +49,27 @@ export interface LaneFault {
   readonly detail: string;
 }
 
-/** A kafkajs producer with its own id and sequence numbers. */
-interface Session {
-  readonly client: Client;
-  readonly producer: KafkaProducer;
-  readonly sending: Sending;
-}
-
-/** What kafkajs does with the batch under way. */
-interface Sending {
-  /** A message of the batch, which kafkajs looks at once each time that it begins to send the batch. */
-  witness: Message | undefined;
-  /** How often it has begun. More than once: its answer tells of the last time only. */
-  rounds: number;
-}
-
 /** How long a topic may be missing before its records are refused. */
 const TOPIC_MISSING_MS = 3_000;
 /** A failure that is over sooner is not worth refusing records for. */
 const BLIP_MS = 1_000;
 
 /**
- * A lane sends one batch after another by a kafkajs producer of its own and never two at once: kafkajs' sequence numbers
- * do not survive that (docs/decisions/kafka-client.md).
+ * A lane sends one batch after another by a produce session of its own and never two at once: a client's sequence numbers
+ * may not survive that (docs/decisions/kafka-client.md).
  *
- * What makes it safe to send again: a producer whose request may have reached the broker gets exactly the same batch once
- * more, which the broker then recognises by its sequence numbers. Wherever that cannot be kept up, the producer is
+ * What makes it safe to send again: a session whose request may have reached the broker gets exactly the same batch once
+ * more, which the broker then recognises by its sequence numbers. Wherever that cannot be kept up, the session is
  * replaced by a fresh one; a record may then be on the log twice, which deduplication absorbs, and none is lost.
  */
 export function createLane(options: LaneOptions): Lane {
-  const { topic, connection, publishTimeoutMs, log } = options;
+  const { adapter, topic, connection, publishTimeoutMs, log } = options;
   const brokers = connection.brokers.join(", ");
   const connected = Promise.withResolvers<void>();
   const stop = new AbortController();
   let waiting = new Set<Publication>();
   let wake = Promise.withResolvers<void>();
-  let session: Session | undefined;
+  let session: ProduceSession | undefined;
   /** A batch that may have reached the broker through the present session, which must send it again as it is. */
   let unsettled: Batch | undefined;
   let isAway = false;
@@ -114,20 +100,15 @@ export function createLane(options: LaneOptions): Lane {
   }
 
   function giveUpSession(): void {
-    session?.client.destroy();
+    session?.destroy();
     session = undefined;
   }
 
   async function open(): Promise<void> {
-    // It is the lane that tries again, since it knows what may be sent twice and says what is wrong.
-    const client = createClient(connection, 1, log);
-    const sending: Sending = { witness: undefined, rounds: 0 };
-    const opened: Session = { client, sending, producer: createKafkaProducer(client, sending) };
-    session = opened;
+    session = adapter.openProduceSession(options);
     try {
       const limit = connection.connectTimeoutMs + connection.requestTimeoutMs;
-      // It includes InitProducerId: without it kafkajs would send, and not idempotently.
-      await within(limit, "Connecting to Kafka", opened.producer.connect(), stop.signal);
+      await within(limit, "Connecting to Kafka", session.connect(), stop.signal);
       isAway = false;
       connected.resolve();
       if (failure?.failures === 0) recover();
@@ -166,41 +147,40 @@ export function createLane(options: LaneOptions): Lane {
     return batch;
   }
 
-  async function send(current: Session, batch: Batch): Promise<void> {
-    const { client, producer, sending } = current;
-    const before = client.produceRequests;
+  async function send(current: ProduceSession, batch: Batch): Promise<void> {
+    const before = current.produceRequests;
     const publications = [...batch.values()].flat();
     const fresh = new Set(publications.filter(({ sent }) => !sent));
     // From now on a publication that is given up may be on the log, until the opposite is certain.
     for (const each of publications) each.sent = true;
-    const messages = publications.map(({ record }) => toMessage(record));
-    sending.witness = messages[0];
-    sending.rounds = 0;
-    options.telemetry.record("weir.publish.batch.size", { topic }, messages.length);
+    options.telemetry.record("weir.publish.batch.size", { topic }, publications.length);
     try {
-      const timeout = connection.requestTimeoutMs;
-      const sent = producer.sendBatch({ acks: -1, timeout, topicMessages: [{ topic, messages }] });
-      const answers = await within(publishTimeoutMs, "Publishing", sent, stop.signal);
-      conclude(batch, answers, sending.rounds > 1 ? new Set() : fresh);
+      const sent = current.send(publications.map(({ record }) => record));
+      const answer = await within(publishTimeoutMs, "Publishing", sent, stop.signal);
+      conclude(batch, answer.partitions, answer.isRepeat ? new Set() : fresh);
     } catch (error) {
       // An attempt that was given up goes on by itself, and one that failed may still have a request to write. It must
       // not be able to, and only then is the count final. What was sent before may be sent again at any time.
       const isRepeat = fresh.size === 0;
-      if (error instanceof KafkaError || (!isRepeat && client.produceRequests === before)) giveUpSession();
-      if (client.produceRequests === before) for (const each of fresh) each.sent = false;
+      if (error instanceof KafkaError || (!isRepeat && current.produceRequests === before)) giveUpSession();
+      if (current.produceRequests === before) for (const each of fresh) each.sent = false;
       failed(batch, error);
     }
   }
 
   /** The broker answered: each partition has its own outcome. `fresh`: what no request before may have brought there. */
-  function conclude(batch: Batch, answers: readonly RecordMetadata[], fresh: ReadonlySet<Publication>): void {
+  function conclude(
+    batch: Batch,
+    answers: readonly PartitionAnswer[],
+    fresh: ReadonlySet<Publication>,
+  ): void {
     const returned: Publication[] = [];
     let problem: LaneFault | undefined;
     for (const [partition, publications] of batch) {
       const mine = answers.filter((answer) => answer.partition === partition);
       const answer = mine.find(({ errorCode }) => errorCode === 0) ?? mine[0];
       if (answer?.errorCode === 0) {
-        acknowledge(publications, partition, BigInt(answer.baseOffset ?? -1));
+        acknowledge(publications, partition, answer.baseOffset);
         continue;
       }
       // kafkajs leaves a partition out where its leader moves, during a retry, to a broker that has answered already.
@@ -239,8 +219,7 @@ export function createLane(options: LaneOptions): Lane {
   /** There was no answer. */
   function failed(batch: Batch, error: unknown): void {
     const publications = [...batch.values()].flat();
-    const missing =
-      error instanceof PartitionMissing || protocolError(error) === "UNKNOWN_TOPIC_OR_PARTITION";
+    const missing = error instanceof TopicMissing ? error : undefined;
     const detail = missing
       ? `topic ${topic} cannot be published to: ${errorText(error)}`
       : `Kafka does not take records for ${topic}: ${errorText(error)}`;
@@ -250,8 +229,8 @@ export function createLane(options: LaneOptions): Lane {
       return;
     }
     giveUpSession();
-    if (missing) {
-      const partition = error instanceof PartitionMissing ? error.partition : undefined;
+    if (missing !== undefined) {
+      const { partition } = missing;
       for (const each of publications) {
         if (partition === undefined || each.record.partition === partition)
           refuseIfMissingTooLong(each, detail);
@@ -304,39 +283,4 @@ export function createLane(options: LaneOptions): Lane {
       waiting.clear();
     },
   };
-}
-
-function createKafkaProducer({ kafka }: Client, sending: Sending): KafkaProducer {
-  return kafka.producer({
-    idempotent: true,
-    allowAutoTopicCreation: false,
-    retry: { retries: 2, initialRetryTime: 100, maxRetryTime: 500 },
-    createPartitioner:
-      () =>
-      ({ topic, message, partitionMetadata }) => {
-        const partition = message.partition!;
-        if (!partitionMetadata.some(({ partitionId }) => partitionId === partition)) {
-          throw new PartitionMissing(topic, partition);
-        }
-        if (message === sending.witness) sending.rounds += 1;
-        return partition;
-      },
-  });
-}
-
-function toMessage({ partition, key, value, headers, timestamp }: OutgoingRecord): Message {
-  // kafkajs.ts takes any bytes, and headers as a list.
-  const parts = { key, value, headers } as unknown as Pick<Message, "key" | "value" | "headers">;
-  return { ...parts, partition, timestamp: String(timestamp) };
-}
-
-/** The topic has fewer partitions than we count on. */
-class PartitionMissing extends Error {
-  override readonly name = "PartitionMissing";
-  readonly partition: number;
-
-  constructor(topic: string, partition: number) {
-    super(`${topic} has no partition ${partition}`);
-    this.partition = partition;
-  }
 }

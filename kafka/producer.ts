@@ -1,6 +1,7 @@
 import { type Logger } from "#runtime/log.ts";
 import { type Telemetry } from "#runtime/telemetry.ts";
 
+import { type Adapter, type Compression } from "./adapter.ts";
 import { type ConnectionOptions } from "./connection.ts";
 import { createLane, type Lane } from "./lane.ts";
 import { type OutgoingRecord, type Producer, type PublishRefusal, type PublishResult } from "./ports.ts";
@@ -20,17 +21,24 @@ export interface ProducerOptions {
   readonly queueBytes?: number;
   /** How long a record may take from the queue to its result; 10 s by default. */
   readonly publishTimeoutMs?: number;
+  /** How batches are compressed; "none" by default. */
+  readonly compression?: Compression;
 }
 
 /** Used where a producer is disposed of and not closed. */
 const CLOSE_MS = 5_000;
 
 /** A producer; it connects at once and stays connected until it is closed. */
-export function createProducer(options: ProducerOptions): Producer {
+export function createProducer(
+  adapter: Pick<Adapter, "openProduceSession">,
+  options: ProducerOptions,
+): Producer {
   const {
     queueRecords = 1_024,
     queueBytes = 64 * 1024 * 1024,
     publishTimeoutMs = 10_000,
+    compression = "none",
+    connection,
     telemetry,
   } = options;
   const log = options.log.scope("kafka.producer");
@@ -42,10 +50,19 @@ export function createProducer(options: ProducerOptions): Producer {
   const lanes = new Map<string, Lane>();
   const limits = new Map<string, number>();
   for (const { name: topic, maxMessageBytes: maxBatchBytes } of options.topics) {
-    const { connection } = options;
     lanes.set(
       topic,
-      createLane({ topic, connection, maxBatchBytes, publishTimeoutMs, log, telemetry, left }),
+      createLane({
+        adapter,
+        topic,
+        connection,
+        compression,
+        maxBatchBytes,
+        publishTimeoutMs,
+        log,
+        telemetry,
+        left,
+      }),
     );
     limits.set(topic, maxBatchBytes);
   }

@@ -1,11 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 
-import { createAdmin } from "#kafka/admin.ts";
-import { createConsumer } from "#kafka/consumer.ts";
+import { type KafkaClient, loadKafkaClient } from "#kafka/client.ts";
 import { createDeadLetters } from "#kafka/dead-letters.ts";
 import { type Admin } from "#kafka/ports.ts";
-import { createProducer } from "#kafka/producer.ts";
 import { topicTable } from "#kafka/topics.ts";
 import { traceHandler, traceProducer } from "#kafka/traced.ts";
 import { countConnections, createDatabase, type Database, probe } from "#postgres/pool.ts";
@@ -26,6 +24,7 @@ type Context = ProcessContext<(typeof NEEDS)[number]>;
 /** What the roles share. */
 interface Shared {
   readonly db: Database;
+  readonly client: KafkaClient;
   readonly admin: Admin;
 }
 
@@ -33,12 +32,12 @@ interface Shared {
 const ROLES: Readonly<
   Record<Context["config"]["workers"]["roles"][number], (context: Context, shared: Shared) => Role>
 > = {
-  persist({ config, log, telemetry, tracer, resources }, { db, admin }) {
+  persist({ config, log, telemetry, tracer, resources }, { db, client, admin }) {
     const { kafka: connection, workers } = config;
     const [events, deadLetters] = topicTable(config.topics);
     const group = workers.persistGroup;
     const producer = resources.use(
-      createProducer({ ...config.producer, connection, topics: [deadLetters], log, telemetry }),
+      client.createProducer({ ...config.producer, connection, topics: [deadLetters], log, telemetry }),
     );
     const persist = createPersist({
       db,
@@ -48,7 +47,7 @@ const ROLES: Readonly<
       telemetry,
       log: log.scope("persist"),
     });
-    const consumer = createConsumer({
+    const consumer = client.createConsumer({
       connection,
       group,
       topic: events,
@@ -81,7 +80,8 @@ async function start(context: Context): Promise<readonly Service[]> {
   const db = resources.use(
     createDatabase({ ...database, applicationName: "weir workers", logger: log.scope("postgres"), tracer }),
   );
-  const admin = resources.use(createAdmin({ connection: config.kafka, log }));
+  const client = await loadKafkaClient(config.kafka.client);
+  const admin = resources.use(client.createAdmin({ connection: config.kafka, log }));
   resources.use(
     telemetry.observe("weir.database.connections", () => {
       const { idle, used, waiting } = countConnections(db);
@@ -93,7 +93,7 @@ async function start(context: Context): Promise<readonly Service[]> {
     }),
   );
 
-  const roles = workers.roles.map((name) => ROLES[name](context, { db, admin }));
+  const roles = workers.roles.map((name) => ROLES[name](context, { db, client, admin }));
   const services: Service[] = [createSchemaGate(db, log.scope("schema")), ...roles];
   if (workers.port === undefined) return services;
   const page = createStatusPage({

@@ -1,4 +1,4 @@
-import { createAdmin } from "#kafka/admin.ts";
+import { loadKafkaClient } from "#kafka/client.ts";
 import { ConfigError, loadConfig } from "#runtime/config.ts";
 import { createLogger } from "#runtime/log.ts";
 
@@ -13,7 +13,8 @@ async function setup(): Promise<readonly string[]> {
     const config = loadConfig(["process", "database", "kafka", "topics"]);
     const { logLevel: level, logFormat: format } = config.process;
     const log = await createLogger({ name: "setup", level, format });
-    await using admin = createAdmin({ connection: config.kafka, log });
+    const client = await loadKafkaClient(config.kafka.client);
+    await using admin = client.createAdmin({ connection: config.kafka, log });
     return await prepare({
       databaseUrl: config.database.url,
       admin,

@@ -3,7 +3,10 @@ import { type Group } from "./setting.ts";
 
 type SaslMechanism = "plain" | "scram-sha-256" | "scram-sha-512";
 
+type KafkaClientName = "kafkajs" | "platformatic";
+
 interface Values {
+  readonly client: KafkaClientName;
   readonly brokers: readonly string[];
   readonly clientId: string;
   readonly tls: boolean;
@@ -28,6 +31,14 @@ export interface KafkaConfig extends Omit<Values, "tls" | "ca" | "saslMechanism"
 export const KAFKA: Group<Values, KafkaConfig> = {
   title: "Kafka",
   settings: {
+    client: {
+      name: "WEIR_KAFKA_CLIENT",
+      form: oneOf("kafkajs", "platformatic"),
+      default: "kafkajs",
+      unit: "word",
+      meaning:
+        "The library that speaks to Kafka: kafkajs or platformatic. Workers that run different ones share their group.",
+    },
     brokers: {
       name: "WEIR_KAFKA_BROKERS",
       form: listOf(hostPort).refine((brokers) => brokers.length > 0, "must name at least one broker"),

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import { cloudEvent, createWeirClient } from "../../sdk/index.ts";
-import { createAdmin } from "#kafka/admin.ts";
+import { kafkaClient } from "../support/kafka-client.ts";
 import { silentLogger } from "../support/logger.ts";
 import { createLedger, type Verdict } from "./ledger.ts";
 import { PARTS, startPlatform, type Part, type Platform } from "./platform.ts";
@@ -109,7 +109,7 @@ async function killParts(
 
 /** Stored is what the checkpoint says: each partition's has reached the end of the log. */
 async function untilStored({ databaseUrl, brokers }: Platform, giveUp: number): Promise<void> {
-  await using admin = createAdmin({
+  await using admin = kafkaClient.createAdmin({
     connection: {
       brokers: [brokers],
       clientId: "weir-faults",

@@ -2,12 +2,15 @@ import { randomUUID } from "node:crypto";
 
 import { inject } from "vitest";
 
-import { createAdmin } from "#kafka/admin.ts";
+import { type KafkaClient, type KafkaClientName, loadKafkaClient } from "#kafka/client.ts";
 import { type ConnectionOptions } from "#kafka/connection.ts";
-import { kafkajs } from "#kafka/kafkajs.ts";
+import { kafkajs } from "#kafka/kafkajs/library.ts";
 import { type Admin, type OutgoingRecord } from "#kafka/ports.ts";
 import { type Logger } from "#runtime/log.ts";
 import { createTelemetry, type Telemetry } from "#runtime/telemetry.ts";
+
+/** Both adapters keep the one contract: its suites run for each. */
+export const CLIENTS: readonly KafkaClientName[] = ["kafkajs", "platformatic"];
 
 /** A log that is kept, so that a test can look at it, and not shown. */
 export interface KeptLog extends Logger {
@@ -43,6 +46,8 @@ export function brokerConnection(brokers: string = inject("kafkaBrokers")): Conn
 /** What a suite needs of the run's broker; topics that it made are deleted at the end. */
 export interface Broker extends AsyncDisposable {
   readonly connection: ConnectionOptions;
+  /** The client under test. */
+  readonly client: KafkaClient;
   readonly admin: Admin;
   readonly log: KeptLog;
   readonly telemetry: Telemetry;
@@ -66,10 +71,14 @@ export interface Broker extends AsyncDisposable {
 }
 
 /** Opens a broker for a suite: the run's, or one of its own. */
-export async function openBroker(connection: ConnectionOptions = brokerConnection()): Promise<Broker> {
+export async function openBroker(
+  connection: ConnectionOptions = brokerConnection(),
+  clientName: KafkaClientName = "kafkajs",
+): Promise<Broker> {
+  const client = await loadKafkaClient(clientName);
   const log = createKeptLog();
   const telemetry = createTelemetry(log);
-  const admin = createAdmin({ connection, log });
+  const admin = client.createAdmin({ connection, log });
   const kafka = new kafkajs.Kafka({ brokers: [...connection.brokers], logLevel: kafkajs.logLevel.NOTHING });
   const kafkaAdmin = kafka.admin();
   await kafkaAdmin.connect();
@@ -77,6 +86,7 @@ export async function openBroker(connection: ConnectionOptions = brokerConnectio
   const name = (what: string): string => `test.${what}.${randomUUID().slice(0, 8)}`;
   return {
     connection,
+    client,
     admin,
     log,
     telemetry,

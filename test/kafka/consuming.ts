@@ -1,4 +1,5 @@
-import { createConsumer, type ConsumerOptions } from "#kafka/consumer.ts";
+import { type KafkaClient } from "#kafka/client.ts";
+import { type ConsumerOptions } from "#kafka/consumer.ts";
 import {
   type Consumer,
   type ConsumerHandler,
@@ -29,7 +30,7 @@ export function consume(
   broker: Broker,
   topic: string,
   handler: Partial<ConsumerHandler> = {},
-  options: Partial<ConsumerOptions> = {},
+  options: Partial<ConsumerOptions> & { readonly client?: KafkaClient } = {},
 ): Consuming {
   const group = options.group ?? broker.name("group");
   const assigned: [number, LogRange][] = [];
@@ -49,7 +50,7 @@ export function consume(
     }
   }
 
-  const consumer = createConsumer({
+  const consumer = (options.client ?? broker.client).createConsumer({
     connection: broker.connection,
     topic: { name: topic, maxMessageBytes: 1_048_576 },
     log: broker.log,

@@ -1,12 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 
-import { createAdmin } from "#kafka/admin.ts";
 import { type ConnectionOptions } from "#kafka/connection.ts";
-import { createProducer } from "#kafka/producer.ts";
 
 import { freePort } from "../../dev/ports.ts";
 import { createCertificate } from "../support/certificate.ts";
-import { type Broker, brokerConnection, openBroker, textRecord } from "./broker.ts";
+import { type Broker, brokerConnection, CLIENTS, openBroker, textRecord } from "./broker.ts";
 import { consume } from "./consuming.ts";
 import { type OwnBroker, startOwnBroker } from "./own-broker.ts";
 
@@ -16,7 +14,6 @@ const jaas = "org.apache.kafka.common.security";
 const resources = new AsyncDisposableStack();
 let own: OwnBroker;
 let connection: ConnectionOptions;
-let broker: Broker;
 beforeAll(async () => {
   const port = await freePort();
   const escape = (pem: string): string => pem.replaceAll("\n", "\\n");
@@ -44,42 +41,54 @@ beforeAll(async () => {
     tls: { ca: certificate },
     sasl: { mechanism: "scram-sha-512", username: "weir", password: "secret" },
   };
-  broker = resources.use(await openBroker(brokerConnection(own.address)));
 });
 afterAll(() => resources.disposeAsync());
 
-describe("a broker with TLS and a login", () => {
-  test("is published to and consumed from", async () => {
-    const topic = await broker.topic(1);
-    const { log, telemetry } = broker;
-    const topics = [{ name: topic, maxMessageBytes: 1_048_576 }];
-    await using producer = createProducer({ connection, topics, log, telemetry });
-    expect(await producer.publish(textRecord(topic, 0, "safe"))).toMatchObject({ outcome: "acknowledged" });
-    await using consuming = consume(broker, topic, {}, { connection });
-    await expect.poll(() => consuming.values(), { timeout: 20_000 }).toEqual(["safe"]);
+describe.each(CLIENTS)("%s", (name) => {
+  let broker: Broker;
+  beforeAll(async () => {
+    broker = await openBroker(brokerConnection(own.address), name);
   });
+  afterAll(() => broker[Symbol.asyncDispose]());
 
-  test.for(["plain", "scram-sha-256", "scram-sha-512"] as const)(
-    "takes a login by %s, and no wrong one",
-    async (mechanism) => {
-      const { log } = broker;
-      const login = (password: string): ConnectionOptions => ({
-        ...connection,
-        sasl: { mechanism, username: "weir", password },
-      });
-      await using admin = createAdmin({ connection: login("secret"), log });
-      expect(await admin.brokerCount()).toBe(1);
-      await using wrong = createAdmin({ connection: login("guess"), log });
-      await expect(wrong.brokerCount()).rejects.toThrow(/authentication failed/i);
-    },
-  );
+  describe("a broker with TLS and a login", () => {
+    test("is published to and consumed from", async () => {
+      const topic = await broker.topic(1);
+      const { log, telemetry } = broker;
+      const topics = [{ name: topic, maxMessageBytes: 1_048_576 }];
+      await using producer = broker.client.createProducer({ connection, topics, log, telemetry });
+      expect(await producer.publish(textRecord(topic, 0, "safe"))).toMatchObject({ outcome: "acknowledged" });
+      await using consuming = consume(broker, topic, {}, { connection });
+      await expect.poll(() => consuming.values(), { timeout: 20_000 }).toEqual(["safe"]);
+    });
 
-  test("is refused where its certificate is not known, and the producer says why", async () => {
-    const { log, telemetry } = broker;
-    const topics = [{ name: "anything", maxMessageBytes: 1_048_576 }];
-    for (const tls of [{ ca: undefined }, { ca: createCertificate().certificate }]) {
-      await using producer = createProducer({ connection: { ...connection, tls }, topics, log, telemetry });
-      await expect.poll(() => producer.fault, { timeout: 20_000 }).toMatch(/self-signed certificate/);
-    }
+    test.for(["plain", "scram-sha-256", "scram-sha-512"] as const)(
+      "takes a login by %s, and no wrong one",
+      async (mechanism) => {
+        const { log } = broker;
+        const login = (password: string): ConnectionOptions => ({
+          ...connection,
+          sasl: { mechanism, username: "weir", password },
+        });
+        await using admin = broker.client.createAdmin({ connection: login("secret"), log });
+        expect(await admin.brokerCount()).toBe(1);
+        await using wrong = broker.client.createAdmin({ connection: login("guess"), log });
+        await expect(wrong.brokerCount()).rejects.toThrow(/authentication failed/i);
+      },
+    );
+
+    test("is refused where its certificate is not known, and the producer says why", async () => {
+      const { log, telemetry } = broker;
+      const topics = [{ name: "anything", maxMessageBytes: 1_048_576 }];
+      for (const tls of [{ ca: undefined }, { ca: createCertificate().certificate }]) {
+        await using producer = broker.client.createProducer({
+          connection: { ...connection, tls },
+          topics,
+          log,
+          telemetry,
+        });
+        await expect.poll(() => producer.fault, { timeout: 20_000 }).toMatch(/self-signed certificate/);
+      }
+    });
   });
 });

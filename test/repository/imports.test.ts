@@ -39,6 +39,7 @@ const LIBRARIES: Readonly<Record<string, readonly Folder[]>> = {
   "node:fs/promises": ["runtime", "kafka", "postgres", "server", "workers", "dev"],
   fs: [],
   kafkajs: ["kafka"],
+  "@platformatic/kafka": ["kafka"],
   pg: ["postgres"],
   zod: ["runtime", "dev"],
   pino: ["runtime"],

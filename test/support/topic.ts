@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 
-import { kafkajs } from "#kafka/kafkajs.ts";
+import { kafkajs } from "#kafka/kafkajs/library.ts";
 import { type ReceivedRecord, type RecordHeader } from "#kafka/ports.ts";
 
 /** Everything that is on a topic now, by partition and offset, read by a group of its own. */
@@ -31,7 +31,7 @@ async function readRecords(
     await consumer.subscribe({ topic, fromBeginning: true });
     await consumer.run({
       eachMessage: ({ partition, message: { key, value, headers, timestamp, offset } }) => {
-        // kafka/kafkajs.ts makes headers the list that they are on the wire.
+        // kafka/kafkajs/library.ts makes headers the list that they are on the wire.
         const content = {
           key,
           value,

@@ -2,11 +2,9 @@ import { randomUUID } from "node:crypto";
 
 import { type AcceptedEvent } from "#core/event.ts";
 import { parseTimestamp } from "#core/timestamp.ts";
-import { createConsumer } from "#kafka/consumer.ts";
 import { createDeadLetters } from "#kafka/dead-letters.ts";
-import { kafkajs } from "#kafka/kafkajs.ts";
+import { kafkajs } from "#kafka/kafkajs/library.ts";
 import { type OutgoingRecord } from "#kafka/ports.ts";
-import { createProducer } from "#kafka/producer.ts";
 import { encodeRecord } from "#kafka/record.ts";
 import { type Database } from "#postgres/pool.ts";
 import { createTelemetry } from "#runtime/telemetry.ts";
@@ -17,6 +15,7 @@ import { type Role } from "../../workers/role.ts";
 import { type Broker, createKeptLog, type KeptLog, openBroker } from "../kafka/broker.ts";
 import { openDatabase } from "../postgres/fixture.ts";
 import { createTestDatabase } from "../support/database.ts";
+import { kafkaClient } from "../support/kafka-client.ts";
 
 /** The topics, the group and the database of one test. */
 export interface Bench extends AsyncDisposable {
@@ -83,7 +82,9 @@ export async function openBench(partitions = 1): Promise<Bench> {
   stack.defer(() => admin.disconnect());
   const { connection, log, telemetry } = broker;
   const topics = [events, deadLetters].map((name) => ({ name, maxMessageBytes: 2 * 1024 * 1024 }));
-  const producer = stack.use(createProducer({ connection, topics, log, telemetry, queueRecords: 100_000 }));
+  const producer = stack.use(
+    kafkaClient.createProducer({ connection, topics, log, telemetry, queueRecords: 100_000 }),
+  );
 
   const owned = stack.move();
   return {
@@ -150,7 +151,7 @@ function startWorker(
     statementTimeoutMs: options.statementTimeoutMs ?? 10_000,
   });
   const letters = { name: deadLetters, partitions: 1 };
-  const producer = createProducer({
+  const producer = kafkaClient.createProducer({
     connection,
     topics: [{ ...letters, maxMessageBytes: 4 * 1024 * 1024 }],
     log,
@@ -167,7 +168,14 @@ function startWorker(
   };
   const persist = wrap(createPersist(parts));
   const topic = { name: events, maxMessageBytes: 2 * 1024 * 1024 };
-  const consumer = createConsumer({ connection, group, topic, handler: persist, batchWaitMs: 50, log });
+  const consumer = kafkaClient.createConsumer({
+    connection,
+    group,
+    topic,
+    handler: persist,
+    batchWaitMs: 50,
+    log,
+  });
   const role = createPersistRole({ consumer, persist, group, topic: events, admin, telemetry, log });
   const stopping = new AbortController();
   const running = role.run(stopping.signal);

@@ -2,7 +2,6 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import { afterAll, beforeAll, expect, test } from "vitest";
 
-import { createAdmin } from "#kafka/admin.ts";
 import { type TopicSettings } from "#kafka/topics.ts";
 import { pendingMigrations } from "#postgres/migrate.ts";
 
@@ -10,6 +9,7 @@ import { prepare } from "../../workers/prepare.ts";
 import { type Broker, brokerConnection, createKeptLog, openBroker } from "../kafka/broker.ts";
 import { createProxy, openDatabase } from "../postgres/fixture.ts";
 import { createEmptyDatabase } from "../support/database.ts";
+import { kafkaClient } from "../support/kafka-client.ts";
 
 let broker: Broker;
 beforeAll(async () => {
@@ -66,7 +66,7 @@ test("waits for services that are still starting", async () => {
 
 test("gives up after its time, with a line for each service that is not there", async () => {
   const connection = { ...brokerConnection("127.0.0.1:1"), connectTimeoutMs: 200, requestTimeoutMs: 500 };
-  await using admin = createAdmin({ connection, log: createKeptLog() });
+  await using admin = kafkaClient.createAdmin({ connection, log: createKeptLog() });
   const databaseUrl = "postgres://weir:weir@127.0.0.1:1/weir";
   const faults = await prepare({
     databaseUrl,

@@ -1,6 +1,6 @@
 import { createRequire } from "node:module";
 
-import { type RecordHeader } from "./ports.ts";
+import { type RecordHeader } from "../ports.ts";
 
 const VERSION = "2.2.4";
 const PATCHED = Symbol.for("weir.kafkajs.patched");
@@ -17,13 +17,13 @@ function loadPatched(): typeof import("kafkajs") {
   const { version } = require("kafkajs/package.json") as { version: string };
   if (version !== VERSION) {
     throw new Error(
-      `kafka/kafkajs.ts changes kafkajs ${VERSION} and found ${version}: check every change against it.`,
+      `kafka/kafkajs/library.ts changes kafkajs ${VERSION} and found ${version}: check every change against it.`,
     );
   }
   const queue = load<PatchedClass<RequestQueue>>("network/requestQueue/index.js");
   if (!queue[PATCHED]) {
     if (require.cache[require.resolve("kafkajs")]) {
-      throw new Error("kafkajs was loaded before kafka/kafkajs.ts: import it from there alone.");
+      throw new Error("kafkajs was loaded before kafka/kafkajs/library.ts: import it from there alone.");
     }
     queue.prototype.scheduleCheckPendingRequests = scheduleCheckPendingRequests;
     replace("protocol/recordBatch/record/v0/index.js", encodeRecord);

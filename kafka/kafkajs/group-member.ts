@@ -1,72 +1,40 @@
 import type { Batch, Consumer as KafkaConsumer, EachBatchPayload, KafkaMessage } from "kafkajs";
 
-import { type Logger } from "#runtime/log.ts";
+import { inconsistentGroup, type Member, MEMBERSHIP, type MemberOptions } from "../adapter.ts";
+import { type Fetched } from "../partition-reader.ts";
+import { KafkaError, type ReceivedRecord, type RecordHeader } from "../ports.ts";
+import { within } from "../waiting.ts";
+import { createClient } from "./client.ts";
+import { protocolError } from "./errors.ts";
 
-import { type ConnectionOptions, createClient } from "./connection.ts";
-import { type Fetched } from "./partition-reader.ts";
-import { KafkaError, type ReceivedRecord, type RecordHeader } from "./ports.ts";
-import { type Topic } from "./topics.ts";
-import { within } from "./waiting.ts";
-
-/** What a membership needs. */
-export interface MemberOptions {
-  readonly connection: ConnectionOptions;
-  readonly group: string;
-  readonly topic: Pick<Topic, "name" | "maxMessageBytes">;
-  readonly log: Logger;
-  /** These partitions are now ours, and no others. Nothing of them is fetched before `seek` and `resume`. */
-  readonly onAssigned: (partitions: readonly number[]) => void;
-  /** No partition is ours for now. */
-  readonly onLost: () => void;
-  /** A fetch brought this; answers whether to fetch on after it. */
-  readonly onFetched: (partition: number, fetched: Fetched) => boolean;
-}
-
-/** One membership of a consumer group, by a kafkajs consumer of its own. Disposing leaves the group. */
-export interface Member extends AsyncDisposable {
-  /** Joins and consumes: resolves when the signal is raised, still a member; rejects when the membership has failed. */
-  consume(signal: AbortSignal): Promise<void>;
-  seek(partition: number, offset: bigint): void;
-  pause(partition: number): void;
-  resume(partition: number): void;
-  /** Commits an offset of a partition that has been fetched. */
-  commit(partition: number, offset: bigint): Promise<void>;
-}
-
-/** A member that has died is noticed after this; heartbeats go on while handlers work, so it may be short. */
-const SESSION_MS = 10_000;
-const HEARTBEAT_MS = 2_000;
-/** How long a rebalance waits for members, which rejoin at their next heartbeat. */
-const REBALANCE_MS = 30_000;
 /** kafkajs can hang without a word (kafkajs #659, #1441): no fetch and no join for so long, and it is replaced. */
-const STUCK_MS = 2 * REBALANCE_MS;
-/** How long a fetch waits for records, and at most a partition that was resumed for its first fetch. */
-const MAX_WAIT_MS = 250;
-const FETCH_BYTES = 16 * 1024 * 1024;
-const LEAVE_MS = 5_000;
-const RETRIES = 5;
-
-/** A membership that is not joined yet. */
-export function createMember(options: MemberOptions): Member {
+const STUCK_MS = 2 * MEMBERSHIP.rebalanceMs;
+/** A membership by a kafkajs consumer, not joined yet. */
+export function openMember(options: MemberOptions): Member {
   const { connection, group, topic, onAssigned, onLost, onFetched } = options;
-  const client = createClient(connection, RETRIES, options.log);
+  const client = createClient(connection, MEMBERSHIP.retries, options.log);
   const consumer = client.kafka.consumer({
     groupId: group,
-    sessionTimeout: SESSION_MS,
-    heartbeatInterval: HEARTBEAT_MS,
-    rebalanceTimeout: REBALANCE_MS,
-    maxWaitTimeInMs: MAX_WAIT_MS,
-    maxBytes: FETCH_BYTES,
+    sessionTimeout: MEMBERSHIP.sessionMs,
+    heartbeatInterval: MEMBERSHIP.heartbeatMs,
+    rebalanceTimeout: MEMBERSHIP.rebalanceMs,
+    maxWaitTimeInMs: MEMBERSHIP.maxWaitMs,
+    maxBytes: MEMBERSHIP.fetchBytes,
     maxBytesPerPartition: topic.maxMessageBytes,
     allowAutoTopicCreation: false,
-    retry: { retries: RETRIES, restartOnFailure: () => Promise.resolve(false) },
+    retry: { retries: MEMBERSHIP.retries, restartOnFailure: () => Promise.resolve(false) },
   });
   const failed = Promise.withResolvers<never>();
   let commitOffsets: EachBatchPayload["commitOffsetsIfNecessary"] | undefined;
 
+  function fail(error: unknown): void {
+    const isInconsistent = protocolError(error) === "INCONSISTENT_GROUP_PROTOCOL";
+    failed.reject(isInconsistent ? new KafkaError(inconsistentGroup(group), { cause: error }) : error);
+  }
+
   function watch(): void {
     const { CRASH, REBALANCING, GROUP_JOIN } = consumer.events;
-    consumer.on(CRASH, ({ payload }) => failed.reject(payload.error));
+    consumer.on(CRASH, ({ payload }) => fail(payload.error));
     consumer.on(REBALANCING, onLost);
     consumer.on(GROUP_JOIN, ({ payload }) => {
       const partitions = payload.memberAssignment[topic.name] ?? [];
@@ -92,9 +60,7 @@ export function createMember(options: MemberOptions): Member {
     await within(limit, "Connecting to Kafka", consumer.connect(), signal);
     const subscription = { topics: [topic.name], fromBeginning: true };
     await within(limit, `Subscribing to ${topic.name}`, consumer.subscribe(subscription), signal);
-    consumer
-      .run({ autoCommit: false, eachBatchAutoResolve: false, eachBatch: handOver })
-      .catch(failed.reject);
+    consumer.run({ autoCommit: false, eachBatchAutoResolve: false, eachBatch: handOver }).catch(fail);
     const { promise: raised, resolve } = Promise.withResolvers<void>();
     if (signal.aborted) return;
     signal.addEventListener("abort", () => resolve(), { once: true });
@@ -121,7 +87,7 @@ export function createMember(options: MemberOptions): Member {
       await within(connection.requestTimeoutMs, "Committing an offset", committed);
     },
     async [Symbol.asyncDispose]() {
-      await within(LEAVE_MS, "Leaving the group", consumer.disconnect()).catch(() => {});
+      await within(MEMBERSHIP.leaveMs, "Leaving the group", consumer.disconnect()).catch(() => {});
       client.destroy();
     },
   };
@@ -170,7 +136,7 @@ function toRecord(topic: string, partition: number, message: KafkaMessage): Rece
     offset: BigInt(offset),
     key,
     value,
-    headers: (message.headers ?? []) as unknown as readonly RecordHeader[], // a list, see kafkajs.ts
+    headers: (message.headers ?? []) as unknown as readonly RecordHeader[], // a list, see library.ts
     timestamp: Number(timestamp),
   };
 }
