@@ -1,0 +1,115 @@
+import { randomBytes, randomUUID } from "node:crypto";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { SignJWT } from "jose";
+
+import { type Child, startChild, untilReady } from "../dev/child.ts";
+import { cacheFolder, fetchKafkaJars } from "../dev/kafka-jars.ts";
+import { startKafka } from "../dev/kafka.ts";
+import { freePort } from "../dev/ports.ts";
+import { deleteTopics } from "../test/support/topic.ts";
+
+/** The broker of a bench. */
+export interface BenchBroker extends AsyncDisposable {
+  /** `host:port`. */
+  readonly address: string;
+}
+
+/** The broker that WEIR_KAFKA_BROKERS names, else one of the bench's own. */
+export async function openBroker(): Promise<BenchBroker> {
+  const given = process.env["WEIR_KAFKA_BROKERS"];
+  if (given !== undefined) return { address: given, [Symbol.asyncDispose]: async () => {} };
+  const folder = mkdtempSync(join(tmpdir(), "weir-bench-"));
+  const jars = await fetchKafkaJars(cacheFolder(), { say: (line) => process.stderr.write(`${line}\n`) });
+  const [port, controllerPort] = [await freePort(), await freePort()];
+  const child = await startKafka({
+    jars,
+    dataDir: join(folder, "kafka"),
+    logDir: folder,
+    port,
+    controllerPort,
+  });
+  return {
+    address: `127.0.0.1:${port}`,
+    async [Symbol.asyncDispose]() {
+      await child.stop();
+      rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
+    },
+  };
+}
+
+/** A server that takes events in; there is no PostgreSQL, which it does not need for that. */
+export interface BenchServer extends AsyncDisposable {
+  readonly port: number;
+  readonly pid: number;
+  readonly token: string;
+  /** The topic of the events, of twelve partitions. */
+  readonly topic: string;
+}
+
+/** Starts a server with a topic of its own; disposing stops it and deletes the topic. */
+export async function startServer(
+  { address }: BenchBroker,
+  env: Readonly<Record<string, string>> = {},
+): Promise<BenchServer> {
+  await using stack = new AsyncDisposableStack();
+  const folder = mkdtempSync(join(tmpdir(), "weir-bench-"));
+  stack.defer(() => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
+  const run = randomUUID().slice(0, 8);
+  const [topic, deadLetterTopic] = [`bench.events.${run}`, `bench.dlq.${run}`];
+  stack.defer(() => deleteTopics(address, [topic, deadLetterTopic]));
+  const secret = randomBytes(32).toString("hex");
+  const port = await freePort();
+  const server = await startChild({
+    name: "server",
+    command: process.execPath,
+    args: ["--disable-warning=TimeoutNegativeWarning", ...profiling(), "server/main.ts"],
+    cwd: join(import.meta.dirname, ".."),
+    env: {
+      ...process.env,
+      WEIR_PORT: String(port),
+      WEIR_LOG_FORMAT: "json",
+      WEIR_KAFKA_BROKERS: address,
+      WEIR_DATABASE_URL: `postgres://nobody@127.0.0.1:${await freePort()}/nothing`,
+      WEIR_TOPIC_EVENTS: topic,
+      WEIR_TOPIC_DEAD_LETTERS: deadLetterTopic,
+      WEIR_JWT_ALGORITHM: "HS256",
+      WEIR_JWT_SECRET: secret,
+      WEIR_STOP_DELAY: "0s",
+      ...env,
+    },
+    logFile: join(folder, "server.log"),
+  });
+  stack.defer(() => server.stop());
+  await untilTakesEvents(server, port);
+  const token = await new SignJWT({ scope: "events.write" })
+    .setProtectedHeader({ alg: "HS256" })
+    .setSubject("bench")
+    .setIssuedAt()
+    .setExpirationTime("2h")
+    .sign(Buffer.from(secret));
+  const owned = stack.move();
+  return { port, pid: server.pid, token, topic, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+/** BENCH_PROFILE=<folder> leaves a CPU profile of every server there, to be read in a browser's developer tools. */
+function profiling(): readonly string[] {
+  const folder = process.env["BENCH_PROFILE"];
+  return folder === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${folder}`];
+}
+
+async function untilTakesEvents(server: Child, port: number): Promise<void> {
+  const url = `http://127.0.0.1:${port}/readyz?service=weir.v1.IngestService`;
+  const isReady = async (): Promise<boolean> =>
+    await fetch(url).then(
+      ({ ok }) => ok,
+      () => false,
+    );
+  try {
+    await untilReady(server, isReady, { timeoutMs: 60_000 });
+  } catch (error) {
+    throw new Error(readFileSync(server.logFile, "utf8").slice(-2_000), { cause: error });
+  }
+}
