@@ -29,7 +29,7 @@ export function openMember(options: MemberOptions): Member {
 
   function fail(error: unknown): void {
     const isInconsistent = protocolError(error) === "INCONSISTENT_GROUP_PROTOCOL";
-    failed.reject(isInconsistent ? new KafkaError(inconsistentGroup(group), { cause: error }) : error);
+    failed.reject(isInconsistent ? new KafkaError(inconsistentGroup(group)) : error);
   }
 
   function watch(): void {

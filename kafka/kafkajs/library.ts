@@ -1,10 +1,14 @@
 import { createRequire } from "node:module";
+import { promisify } from "node:util";
+import { zstdCompress, zstdDecompress } from "node:zlib";
 
 import { type RecordHeader } from "../ports.ts";
 
 const VERSION = "2.2.4";
 const PATCHED = Symbol.for("weir.kafkajs.patched");
 const require = createRequire(import.meta.url);
+const compressZstd = promisify(zstdCompress);
+const decompressZstd = promisify(zstdDecompress);
 
 /**
  * kafkajs 2.2.4 as Weir uses it: with the changes below, each of which closes a hole that cannot be closed from outside
@@ -33,8 +37,16 @@ function loadPatched(): typeof import("kafkajs") {
     handOverFilteredBatches();
     queue[PATCHED] = true;
   }
-  return require("kafkajs") as typeof import("kafkajs");
+  const library = require("kafkajs") as typeof import("kafkajs");
+  library.CompressionCodecs[library.CompressionTypes.ZSTD] = () => zstd;
+  return library;
 }
+
+/** kafkajs has gzip alone. Snappy and LZ4, which Node has not either, are refused by name where they are met. */
+const zstd = {
+  compress: (encoder: { readonly buffer: Buffer }): Promise<Buffer> => compressZstd(encoder.buffer),
+  decompress: (buffer: Buffer): Promise<Buffer> => decompressZstd(buffer),
+};
 
 type PatchedClass<T> = { prototype: T; [PATCHED]?: boolean };
 

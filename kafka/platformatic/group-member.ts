@@ -39,7 +39,7 @@ export function openMember(options: MemberOptions): Member {
   function toFault(error: unknown): unknown {
     if (unknownTopic(error) !== undefined) return new TopicMissing(topic.name);
     if (!isProtocolError(error, "INCONSISTENT_GROUP_PROTOCOL")) return error;
-    return new KafkaError(inconsistentGroup(group), { cause: error });
+    return new KafkaError(inconsistentGroup(group));
   }
 
   function watch(): void {
