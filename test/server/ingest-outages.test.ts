@@ -13,7 +13,7 @@ import { createProxy } from "../postgres/fixture.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { deleteTopics, readTopic } from "../support/topic.ts";
 import { startWeir, type Weir } from "../support/weir.ts";
-import { createClients, httpRefusalOf, PROTOCOLS, refusalOf } from "./clients.ts";
+import { createClients, httpRefusalOf, PROTOCOLS, refusalOf, statusRefusalOf } from "./clients.ts";
 import { sketch, toMessage, toStructured } from "./events.ts";
 
 async function post(weir: Weir, token: string, event = sketch()): Promise<Response> {
@@ -196,6 +196,33 @@ describe("with a broker that stops answering", () => {
     const ids = records.map(({ headers }) => headers.find(([name]) => name === "ce_id")?.[1]?.toString());
     expect(ids).toContain(sent.id);
     expect(ids).not.toContain(waiting.id);
+  });
+
+  test("a batch says of each event what is known of it at the deadline", async () => {
+    const { ingest } = createClients(weir.baseUrl, token);
+    const events = Array.from({ length: 5 }, (_, index) => toMessage(sketch({ source: `/batch/${index}` })));
+    events[1] = toMessage(sketch({ id: "" }));
+
+    process.kill(broker.pid, "SIGSTOP");
+    try {
+      const { results } = await ingest.batchCreateEvents({ events });
+      const refusals = results.map(({ outcome }) =>
+        outcome.case === "error" ? statusRefusalOf(outcome.value) : undefined,
+      );
+      const unknown = { code: Code.Unavailable, reason: "PUBLISH_OUTCOME_UNKNOWN", retryAfterMs: 1_000 };
+      expect(refusals).toMatchObject([
+        unknown,
+        { code: Code.InvalidArgument, reason: "INVALID_ATTRIBUTES" },
+        unknown,
+        unknown,
+        { code: Code.Unavailable, reason: "PRODUCER_UNAVAILABLE", metadata: { cause: "QUEUE_FULL" } },
+      ]);
+    } finally {
+      process.kill(broker.pid, "SIGCONT");
+    }
+    await untilReady(weir.server, async () => (await queued(weir)) === 0, { timeoutMs: 20_000 });
+    const { results } = await ingest.batchCreateEvents({ events: events.slice(2) });
+    expect(results.map(({ outcome }) => outcome.case)).toEqual(["receipt", "receipt", "receipt"]);
   });
 });
 

@@ -297,6 +297,6 @@ async function measure(weir: Weir): Promise<{ accepted: number; memory: number }
   const read = (line: string): number => Number(new RegExp(`^${line} (\\S+)$`, "m").exec(page)?.[1] ?? 0);
   return {
     accepted: read('weir_ingest_events_total\\{protocol="rpc",outcome="accepted"\\}'),
-    memory: read("process_memory_usage_bytes"),
+    memory: read("process_memory_usage"),
   };
 }
