@@ -15,7 +15,7 @@ export interface ProducerOptions {
   readonly topics: readonly Pick<Topic, "name" | "maxMessageBytes">[];
   readonly log: Logger;
   readonly telemetry: Pick<Telemetry, "count" | "record" | "observe">;
-  /** How many records may wait or be in flight; 1,024 by default. */
+  /** How many records may wait or be in flight; 8,192 by default. */
   readonly queueRecords?: number;
   /** How much they may hold together; 64 MiB by default. */
   readonly queueBytes?: number;
@@ -34,7 +34,7 @@ export function createProducer(
   options: ProducerOptions,
 ): Producer {
   const {
-    queueRecords = 1_024,
+    queueRecords = 8_192,
     queueBytes = 64 * 1024 * 1024,
     publishTimeoutMs = 10_000,
     compression = "none",

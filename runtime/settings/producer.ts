@@ -15,7 +15,7 @@ export const PRODUCER: Group<ProducerConfig> = {
     queueRecords: {
       name: "WEIR_PRODUCER_QUEUE",
       form: integer(1, 1_000_000),
-      default: "1024",
+      default: "8192",
       unit: "records",
       meaning: "How many records may wait or be in flight; a further one is refused with UNAVAILABLE.",
     },
