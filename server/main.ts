@@ -2,8 +2,7 @@ import { type ConnectRouter } from "@connectrpc/connect";
 import { Health } from "#gen/health/v1/health_pb.ts";
 import { IngestService } from "#gen/weir/v1/ingest_pb.ts";
 import { SearchService } from "#gen/weir/v1/search_pb.ts";
-import { createAdmin } from "#kafka/admin.ts";
-import { createProducer } from "#kafka/producer.ts";
+import { loadKafkaClient } from "#kafka/client.ts";
 import { ensureTopics, topicTable } from "#kafka/topics.ts";
 import { traceProducer } from "#kafka/traced.ts";
 import { createDatabase, probe } from "#postgres/pool.ts";
@@ -52,11 +51,12 @@ async function start(context: ProcessContext<(typeof NEEDS)[number]>): Promise<r
   // The boot stops here where the token's key cannot be used.
   const authorize = createAuthorize(config.jwt);
 
+  const client = await loadKafkaClient(kafka.client);
   const [events] = topicTable(config.topics);
-  const admin = resources.use(createAdmin({ connection: kafka, log }));
+  const admin = resources.use(client.createAdmin({ connection: kafka, log }));
   const topics = createTopicSetup(() => ensureTopics(admin, config.topics), log.scope("topics"));
   const producer = resources.use(
-    createProducer({ ...config.producer, connection: kafka, topics: [events], log, telemetry }),
+    client.createProducer({ ...config.producer, connection: kafka, topics: [events], log, telemetry }),
   );
 
   const database = resources.use(
