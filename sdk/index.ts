@@ -5,5 +5,7 @@ export { attributeOf, cloudEvent, type CloudEventInit, dataOf, type ExtensionVal
 export { type Violation, type WeirError, weirErrorOf } from "./error.ts";
 export { type CloudEvent } from "./gen/io/cloudevents/v1/cloudevents_pb.ts";
 export { type Event, type LogPosition, type Receipt, Severity, Stage } from "./gen/weir/v1/event_pb.ts";
+export { PublishError, type PublishReason } from "./publish-error.ts";
+export { type Publisher, type PublisherOptions } from "./publisher.ts";
 export { IngestService } from "./gen/weir/v1/ingest_pb.ts";
 export { SearchService } from "./gen/weir/v1/search_pb.ts";

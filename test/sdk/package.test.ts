@@ -42,6 +42,7 @@ console.log(JSON.stringify([
   expect(JSON.parse(await project.run("node", ["plain.js"]))).toEqual([
     [
       "IngestService",
+      "PublishError",
       "SearchService",
       "Severity",
       "Stage",
@@ -100,18 +101,19 @@ test("a browser loads at most 40 KB for publishing and searching", async () => {
 });
 
 /** A page that uses everything. */
-const BROWSER_PAGE = `import { attributeOf, cloudEvent, createWeirClient, dataOf, formatEventName, weirErrorOf } from "@weir/sdk";
+const BROWSER_PAGE = `import { attributeOf, cloudEvent, createWeirClient, dataOf, formatEventName, PublishError, weirErrorOf } from "@weir/sdk";
 
 export async function page(token: string): Promise<unknown> {
   const weir = createWeirClient({ baseUrl: location.origin, token: async () => token });
   const event = cloudEvent({ id: "1", source: "/shop", type: "t", time: new Date(), data: new Uint8Array([0xff]) });
   try {
-    const { receipt } = await weir.ingest.createEvent({ event });
+    await using publisher = weir.publisher({ onRefused: ({ reason }) => void reason });
+    const receipt = await publisher.publish(event);
     const found = await weir.search.getEvent({ name: formatEventName("/shop", "1") });
     const { events } = await weir.search.searchEvents({ pageSize: 10 });
-    return [receipt?.name, dataOf(found.event?.cloudEvent), events.map((e) => attributeOf(e.cloudEvent, "time"))];
+    return [receipt.name, dataOf(found.event?.cloudEvent), events.map((e) => attributeOf(e.cloudEvent, "time"))];
   } catch (error) {
-    return weirErrorOf(error)?.violations;
+    return error instanceof PublishError ? error.answer?.violations : weirErrorOf(error)?.violations;
   }
 }
 `;
