@@ -7,7 +7,7 @@ import { parseTimestamp } from "#core/timestamp.ts";
 import { decodeUtf8, encodeUtf8 } from "#core/utf8.ts";
 import { type TraceContext, traceContextOf } from "#runtime/trace-context.ts";
 
-import { type OutgoingRecord, type ReceivedRecord, type RecordHeader } from "./ports.ts";
+import { type OutgoingRecord, type ReceivedRecord, type RecordContent, type RecordHeader } from "./ports.ts";
 
 const PRINCIPAL = "weir-principal";
 const ACCEPT_TIME = "weir-accept-time";
@@ -75,7 +75,7 @@ export function withTraceContext(record: OutgoingRecord, context: TraceContext):
 }
 
 /** The trace context of a record, whoever wrote it; without a traceparent where there is none that conforms. */
-export function traceContextOfRecord({ headers }: ReceivedRecord): TraceContext {
+export function traceContextOfRecord({ headers }: RecordContent): TraceContext {
   return traceContextOf((name) => text(headers, name));
 }
 

@@ -13,9 +13,9 @@ import { traceContextOfRecord, withTraceContext } from "./record.ts";
 // Spans are made here, around the ports: they are the same whichever client is behind them.
 
 /**
- * The producer with a PRODUCER span for every record, from the call to its result. The record's trace context becomes
- * that of the span, which is a child of the span within which `publish` is called. Without a tracer it is the producer
- * itself, and a record keeps its trace context.
+ * The producer with a PRODUCER span for every record, from the call to its result. The span is a child of the record's
+ * trace context, or of the span within which `publish` is called where the record has none; the span's own then stands on
+ * the record. Without a tracer it is the producer itself, and a record keeps its trace context.
  */
 export function traceProducer(producer: Producer, tracer: Tracer | undefined): Producer {
   if (tracer === undefined) return producer;
@@ -30,6 +30,7 @@ export function traceProducer(producer: Producer, tracer: Tracer | undefined): P
         "messaging.destination.partition.id": String(record.partition),
         "messaging.message.body.size": record.value?.length ?? 0,
       },
+      parent: traceContextOfRecord(record),
     });
   const finish = async (
     span: Span<"publish">,

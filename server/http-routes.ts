@@ -1,5 +1,6 @@
 import { codeToString } from "@connectrpc/connect/protocol-connect";
 import { type Telemetry } from "#runtime/telemetry.ts";
+import { type TraceContext } from "#runtime/trace-context.ts";
 import { type Tracer } from "#runtime/tracing.ts";
 import { type Authorize } from "./auth.ts";
 import { abortable, causeOf, deadlineExceeded } from "./deadlines.ts";
@@ -86,7 +87,7 @@ export function createHttpRoutes(options: HttpRoutesOptions): HttpRoutes {
         const body =
           route.maxBodyBytes === undefined ? NO_BODY : await readBody(request, route.maxBodyBytes, signal);
         return await route.handle({
-          headers: headersOf(request),
+          headers: headersOf(request, span?.context),
           query: new URLSearchParams(query),
           body,
           principal,
@@ -94,8 +95,7 @@ export function createHttpRoutes(options: HttpRoutesOptions): HttpRoutes {
         });
       });
     };
-    const serve = (): Promise<void> => answer(options, path, span, request, response, handle);
-    void (span === undefined ? serve() : span.within(serve));
+    void answer(options, path, span, request, response, handle);
     return true;
   };
 }
@@ -113,15 +113,19 @@ async function principalOf(
   return authorization.caller.principal;
 }
 
-/** Without HTTP/2's pseudo headers. */
-function headersOf(request: ServerRequest): HttpCall["headers"] {
+/** Without HTTP/2's pseudo headers, and with the trace context of the request's span where there is one. */
+function headersOf(request: ServerRequest, trace: TraceContext | undefined): HttpCall["headers"] {
   const { rawHeaders } = request;
   const headers: (readonly [string, string])[] = [];
   for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
     const [name = "", value = ""] = [rawHeaders[i], rawHeaders[i + 1]];
     if (!name.startsWith(":")) headers.push([name.toLowerCase(), value]);
   }
-  return headers;
+  if (trace === undefined) return headers;
+  const others = headers.filter(([name]) => name !== "traceparent" && name !== "tracestate");
+  if (trace.traceParent !== undefined) others.push(["traceparent", trace.traceParent]);
+  if (trace.traceState !== undefined) others.push(["tracestate", trace.traceState]);
+  return others;
 }
 
 /** Runs the work with a signal that is raised at the deadline, when the client goes, and at the end of a stop. */

@@ -7,8 +7,8 @@ import { type ServerRequest } from "./listener.ts";
 
 /** The span of one request, where there is one. */
 export interface RequestSpan {
-  /** Runs the work within the span. */
-  within<T>(work: () => T): T;
+  /** What goes on to whatever the request leads to, in place of the trace context that came with it. */
+  readonly context: TraceContext;
   /** Ends the span, with the answer's code and reason where it is an error; `status` is that of HTTP. */
   end(answer: {
     readonly code: Code | undefined;
@@ -36,7 +36,7 @@ export function startRpcSpan(tracer: Tracer, name: string, request: ServerReques
     parent: parentOf(request),
   });
   return {
-    within: (work) => tracer.within(span, work),
+    context: span.context,
     end({ code, reason }) {
       const status = isGrpc ? grpcStatus(code) : code && codeToString(code);
       if (status !== undefined) span.set({ "rpc.status_code": status });
@@ -67,7 +67,7 @@ export function startHttpSpan(tracer: Tracer, path: string, request: ServerReque
     parent: parentOf(request),
   });
   return {
-    within: (work) => tracer.within(span, work),
+    context: span.context,
     end({ reason, status = 0 }) {
       span.set({ "http.response.status_code": status });
       if (reason !== undefined) span.set({ "weir.reason": reason });

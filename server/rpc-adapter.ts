@@ -2,6 +2,7 @@ import { Code, type ConnectError, createContextValues } from "@connectrpc/connec
 import { type UniversalHandler, type UniversalServerRequest } from "@connectrpc/connect/protocol";
 import { universalRequestFromNodeRequest, universalResponseToNodeResponse } from "@connectrpc/connect-node";
 import { type Telemetry } from "#runtime/telemetry.ts";
+import { type TraceContext } from "#runtime/trace-context.ts";
 import { boundDeadline, type DeadlineLimits } from "./deadlines.ts";
 import { type ErrorFunnel } from "./error-funnel.ts";
 import { httpAnswerOf, methodNotAllowed, toConnectError } from "./errors.ts";
@@ -62,12 +63,20 @@ function universalRequestOf(
   } catch {
     return undefined;
   }
+  if (begun.span !== undefined) passOn(begun.span.context, universal.header);
   const call: Call = { ...begun, client: universal.signal, signal: universal.signal, read: false };
   values.set(callKey, call);
   async function* body(): AsyncGenerator<Uint8Array> {
     yield* bodyChunks(universal.body as AsyncIterable<Uint8Array>, call.signal);
   }
   return { ...universal, body: body() };
+}
+
+/** By the headers, since a store that follows the call through all its promises was measured to cost far more. */
+function passOn({ traceParent, traceState }: TraceContext, header: Headers): void {
+  if (traceParent !== undefined) header.set("traceparent", traceParent);
+  if (traceState === undefined) header.delete("tracestate");
+  else header.set("tracestate", traceState);
 }
 
 function addressInvalid(): ConnectError {

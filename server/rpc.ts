@@ -111,8 +111,7 @@ export function createRpc(options: RpcOptions): Rpc {
         options.tracer === undefined || access.get(method) === "open"
           ? undefined
           : startRpcSpan(options.tracer, methodName(method), request);
-      const serve = (): Promise<void> => serveCall(options, handler, request, response, span);
-      void (span === undefined ? serve() : span.within(serve));
+      void serveCall(options, handler, request, response, span);
       return true;
     },
     get streams() {

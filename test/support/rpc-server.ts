@@ -2,6 +2,7 @@ import { type ConnectRouter } from "@connectrpc/connect";
 import { SignJWT } from "jose";
 import { type LogFields, type Logger } from "#runtime/log.ts";
 import { createTelemetry, type Telemetry } from "#runtime/telemetry.ts";
+import { type Tracer } from "#runtime/tracing.ts";
 import { createAuthorize } from "../../server/auth.ts";
 import { createCors } from "../../server/cors.ts";
 import { type DeadlineLimits } from "../../server/deadlines.ts";
@@ -22,6 +23,7 @@ export interface RpcServerOptions {
   readonly maxStreams?: number;
   readonly httpTimeoutMs?: number;
   readonly listener?: Partial<ListenerOptions>;
+  readonly tracer?: Tracer | undefined;
 }
 
 /** A server that listens, put together as the real one is, with services of the test's own. */
@@ -64,6 +66,7 @@ export async function startRpcServer(options: RpcServerOptions): Promise<RpcServ
     }),
     funnel: createErrorFunnel(log, readLimitBytes),
     telemetry,
+    tracer: options.tracer,
     shutdown: shutdown.signal,
   };
   const rpc = createRpc({
