@@ -1,11 +1,10 @@
 /// <reference lib="esnext.disposable" preserve="true" />
-import { toBinary } from "@bufbuild/protobuf";
-import { BinaryWriter } from "@bufbuild/protobuf/wire";
+import { create, toBinary } from "@bufbuild/protobuf";
 import { type Client } from "@connectrpc/connect";
 import { attributeOf } from "./cloud-event.ts";
-import { type CloudEvent, CloudEventSchema } from "./gen/io/cloudevents/v1/cloudevents_pb.ts";
+import { type CloudEvent } from "./gen/io/cloudevents/v1/cloudevents_pb.ts";
 import { type Receipt } from "./gen/weir/v1/event_pb.ts";
-import { type IngestService } from "./gen/weir/v1/ingest_pb.ts";
+import { BatchCreateEventsRequestSchema, type IngestService } from "./gen/weir/v1/ingest_pb.ts";
 import { createLanes } from "./lanes.ts";
 import { PublishError, type PublishReason } from "./publish-error.ts";
 import { createSending } from "./sending.ts";
@@ -191,10 +190,13 @@ export function createPublisher(
   };
 }
 
-function encode(event: CloudEvent): Pick<Entry, "key" | "field" | "bytes"> | PublishError {
+function encode(event: CloudEvent): Pick<Entry, "key" | "request" | "bytes"> | PublishError {
   try {
-    const field = new BinaryWriter().bytes(toBinary(CloudEventSchema, event)).finish();
-    return { key: keyOf(event), field, bytes: field.length };
+    const request = toBinary(
+      BatchCreateEventsRequestSchema,
+      create(BatchCreateEventsRequestSchema, { events: [event] }),
+    );
+    return { key: keyOf(event), request, bytes: request.length };
   } catch (error) {
     const text = `it cannot be encoded: ${String(error)}`;
     return new PublishError(event, { reason: "INVALID_ATTRIBUTES", outcome: "refused", text });

@@ -82,11 +82,11 @@ export function createSending(options: SendingOptions): Sending {
       entry.attempts += 1;
     }
     const request = create(BatchCreateEventsRequestSchema);
-    // They are encoded; on the wire this is the field itself.
-    request.$unknown = batch.map(({ field: data }) => ({
+    // Each is encoded: a request of one field, whose tag is a byte. On the wire the unknown fields are `events`.
+    request.$unknown = batch.map((entry) => ({
       no: EVENTS_FIELD,
       wireType: WireType.LengthDelimited,
-      data,
+      data: entry.request.subarray(1),
     }));
     const answer = await ingest.batchCreateEvents(request, signal && { signal }).catch(weirErrorOf);
     calls -= 1;

@@ -1,16 +1,15 @@
 import { fromBinary } from "@bufbuild/protobuf";
-import { BinaryReader } from "@bufbuild/protobuf/wire";
 import { type WeirError } from "./error.ts";
-import { CloudEventSchema } from "./gen/io/cloudevents/v1/cloudevents_pb.ts";
 import { type Receipt } from "./gen/weir/v1/event_pb.ts";
+import { BatchCreateEventsRequestSchema } from "./gen/weir/v1/ingest_pb.ts";
 import { type Waiting } from "./lanes.ts";
 import { PublishError, type PublishReason } from "./publish-error.ts";
 import { type Timer, type Timers } from "./timers.ts";
 
 /** An event that was handed in. */
 export interface Entry extends Waiting {
-  /** The event as a length-delimited field: encoded once, however often it is sent. */
-  readonly field: Uint8Array;
+  /** The event alone as a request: encoded once, however often it is sent. */
+  readonly request: Uint8Array;
   readonly resolve: (receipt: Receipt) => void;
   readonly reject: (error: PublishError) => void;
   /** What is to be undone once it is settled. */
@@ -99,8 +98,8 @@ export function createUnsettled({ timers, timeoutMs, onTimeout, onRefused }: Uns
       if (!end(entry)) return;
       const { answer } = entry;
       const outcome = entry.isSent || entry.isUnknown ? "unknown" : "refused";
-      const event = fromBinary(CloudEventSchema, new BinaryReader(entry.field).bytes());
-      const error = new PublishError(event, { reason, outcome, text, answer });
+      const { events } = fromBinary(BatchCreateEventsRequestSchema, entry.request);
+      const error = new PublishError(events[0]!, { reason, outcome, text, answer });
       entry.reject(error);
       onRefused(error);
     },
