@@ -10,6 +10,7 @@ import { decodeUtf8, encodeUtf8 } from "#core/utf8.ts";
 import { CloudEventSchema } from "#gen/io/cloudevents/v1/cloudevents_pb.ts";
 import { failureOf, toConnectError } from "./errors.ts";
 import { type HttpCall } from "./http-routes.ts";
+import { hasTooManyParts, jsonParts, MAX_PARTS } from "./message-bound.ts";
 import { fromCloudEventMessage, requestPath } from "./wire.ts";
 
 /** An event of a request, and how its sender calls its parts. */
@@ -54,6 +55,8 @@ export function decodeBatch(call: HttpCall, demandCount: (events: number) => voi
   const contentMode = httpContentMode(call.headers);
   if (contentMode.mode !== "batch") throw unsupported("The request is no batch of CloudEvents.", MANY);
   if (contentMode.format === "json") {
+    // Before it is read: 8 MiB can be four million elements.
+    if (call.body.length > SMALL) demandCount(jsonParts(call.body, 1));
     const text = decodeUtf8(call.body);
     const array = text === undefined ? undefined : readJsonArray(text);
     if (array === undefined) throw malformed("The batch is not UTF-8, which JSON must be (RFC 8259 § 8.1).");
@@ -62,12 +65,22 @@ export function decodeBatch(call: HttpCall, demandCount: (events: number) => voi
     return array.value.map(({ raw }) => jsonArrival(encodeUtf8(raw)));
   }
   if (contentMode.format === "protobuf") {
-    const events = splitProtobufBatch(call.body);
-    demandCount(events.length);
-    return events.map(protobufArrival);
+    let count = 0;
+    readProtobufBatch(call.body, () => (count += 1));
+    demandCount(count);
+    const arrivals: Arrival[] = [];
+    readProtobufBatch(call.body, (start, end) => {
+      arrivals.push(protobufArrival(call.body.subarray(start, end)));
+    });
+    return arrivals;
   }
   throw unsupported(`Batches in the format "${contentMode.format.slice(0, 32)}" are not taken here.`, MANY);
 }
+
+/** What is no larger may be read before it is counted. */
+const SMALL = 65_536;
+/** Far above the attributes that an event may have. */
+const MAX_MEMBERS = 10_000;
 
 const ONE =
   "Send the event as application/cloudevents+json or application/cloudevents+protobuf, or its attributes as ce- headers (ce-specversion: 1.0, …) with its data as the body.";
@@ -85,7 +98,14 @@ function malformed(description: string): Error {
 
 /** JSON members are known to their sender by the names of the attributes. */
 function jsonArrival(body: Uint8Array): Arrival {
-  return { decoded: decodeStructuredJson(body), path: (field) => field };
+  return { decoded: decodeJson(body), path: (field) => field };
+}
+
+function decodeJson(body: Uint8Array): Decoded {
+  if (body.length > SMALL && jsonParts(body, 1) > MAX_MEMBERS) {
+    return refuse("", "TOO_LARGE", `The event has more than ${String(MAX_MEMBERS)} members.`);
+  }
+  return decodeStructuredJson(body);
 }
 
 function protobufArrival(body: Uint8Array): Arrival {
@@ -93,27 +113,34 @@ function protobufArrival(body: Uint8Array): Arrival {
 }
 
 function decodeProtobuf(body: Uint8Array): Decoded {
+  if (hasTooManyParts(body, CloudEventSchema)) {
+    return refuse("", "TOO_LARGE", `The event has more than ${String(MAX_PARTS)} fields.`);
+  }
   try {
-    return fromCloudEventMessage(fromBinary(CloudEventSchema, body));
+    return fromCloudEventMessage(fromBinary(CloudEventSchema, body, { readUnknownFields: false }));
   } catch {
     return refuse("", "MALFORMED", "The event is no io.cloudevents.v1.CloudEvent in protobuf.");
   }
 }
 
-/** The events of an io.cloudevents.v1.CloudEventBatch, each in its encoding. */
-function splitProtobufBatch(body: Uint8Array): readonly Uint8Array[] {
-  const events: Uint8Array[] = [];
+/** Says where each event of an io.cloudevents.v1.CloudEventBatch begins and ends. */
+function readProtobufBatch(body: Uint8Array, found: (start: number, end: number) => void): void {
+  const reader = new BinaryReader(body);
   try {
-    const reader = new BinaryReader(body);
     while (reader.pos < reader.len) {
       const [field, type] = reader.tag();
-      if (field === 1 && type === WireType.LengthDelimited) events.push(reader.bytes());
-      else reader.skip(type, field);
+      if (field !== 1 || type !== WireType.LengthDelimited) {
+        reader.skip(type, field);
+        continue;
+      }
+      const end = reader.uint32() + reader.pos;
+      if (end > reader.len) throw new RangeError("The last event ends too early");
+      found(reader.pos, end);
+      reader.pos = end;
     }
   } catch {
     throw malformed("The batch is no io.cloudevents.v1.CloudEventBatch in protobuf.");
   }
-  return events;
 }
 
 /** The path of a field where the body is the message itself. */

@@ -8,6 +8,7 @@ import { type ErrorFunnel } from "./error-funnel.ts";
 import { httpAnswerOf, methodNotAllowed, toConnectError } from "./errors.ts";
 import { writeAnswer } from "./http-answer.ts";
 import { type ServerRequest, type ServerResponse } from "./listener.ts";
+import { boundMessages } from "./message-bound.ts";
 import { bodyChunks, discardBody } from "./request-body.ts";
 import { type RequestSpan } from "./request-span.ts";
 import { type Call, callKey, measureCall, methodName } from "./rpc-call.ts";
@@ -17,6 +18,8 @@ export interface AdapterOptions {
   readonly deadlines: DeadlineLimits;
   readonly funnel: ErrorFunnel;
   readonly telemetry: Telemetry;
+  /** The largest message that is read, before and after decompression. */
+  readonly readLimitBytes: number;
 }
 
 /** Serves one call with the RPC library's handler for its method, and ends its span with it. Never rejects. */
@@ -38,7 +41,8 @@ export async function serveCall(
     const universal = universalRequestOf(request, response, begun);
     if (universal === undefined) return await refuse(addressInvalid());
     boundDeadline(universal.header, method.methodKind !== "unary", options.deadlines);
-    const answer = await handler(universal);
+    const body = boundMessages(universal.body, universal.header, method.input, options.readLimitBytes);
+    const answer = await handler({ ...universal, body });
     if (answer.body === undefined)
       return await refuse(unservable(handler, request, answer.status), answer.status);
     await discardBody(request, response);
@@ -55,7 +59,7 @@ function universalRequestOf(
   request: ServerRequest,
   response: ServerResponse,
   begun: Pick<Call, "startedAt" | "span">,
-): UniversalServerRequest | undefined {
+): (UniversalServerRequest & { readonly body: AsyncIterable<Uint8Array> }) | undefined {
   const values = createContextValues();
   let universal: UniversalServerRequest;
   try {

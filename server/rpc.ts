@@ -94,6 +94,8 @@ export function createRpc(options: RpcOptions): Rpc {
     acceptCompression: [compressionGzip, compressionBrotli],
     readMaxBytes: options.readLimitBytes,
     jsonOptions: { registry: DETAIL_TYPES },
+    // Nobody reads them here, and each would cost an object.
+    binaryOptions: { readUnknownFields: false },
     shutdownSignal: options.shutdown,
     requestGate: gate,
     interceptors: [guard(options)],

@@ -41,6 +41,8 @@ describe("methodAccess", () => {
     const access = methodAccess(methods);
     expect(Object.fromEntries([...access].map(([{ name }, needed]) => [name, needed]))).toEqual({
       CreateEvent: "events.write",
+      BatchCreateEvents: "events.write",
+      StreamEvents: "events.write",
       ValidateEvent: "events.write",
       SearchEvents: "events.read",
       GetEvent: "events.read",

@@ -86,7 +86,7 @@ export const LIMITS: Group<LimitsConfig> = {
     },
     batchEvents: {
       name: "WEIR_MAX_BATCH_EVENTS",
-      form: integer(1, 10_000),
+      form: integer(1, 1_000),
       default: "256",
       unit: "events",
       meaning: "How many events a batch may have.",

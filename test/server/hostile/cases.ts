@@ -71,7 +71,7 @@ function batchBytes(events: readonly Sketch[]): Uint8Array {
 const JSON_TYPE = { "content-type": "application/json" };
 
 /** Every way in. */
-export const EDGES: readonly Edge[] = [
+const EDGES: readonly Edge[] = [
   {
     name: "Connect JSON",
     path: `${RPC}/CreateEvent`,

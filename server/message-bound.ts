@@ -1,0 +1,214 @@
+import { type DescField, type DescMessage, ScalarType } from "@bufbuild/protobuf";
+import { BinaryReader, WireType } from "@bufbuild/protobuf/wire";
+import { Code } from "@connectrpc/connect";
+import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
+import { toConnectError } from "./errors.ts";
+
+/**
+ * How many parts a message may have: fields and elements in protobuf, values in JSON. Far above what a whole batch has. A
+ * part may take two bytes on the wire and a kilobyte once it is parsed, so that the read limit alone bounds no memory.
+ */
+export const MAX_PARTS = 150_000;
+
+/** What is smaller cannot have more: a part takes two bytes at the least. */
+const SMALL = MAX_PARTS * 2;
+
+interface Wire {
+  /** Messages stand in frames: a byte of flags, four of length (gRPC, gRPC-Web, streams of Connect). */
+  readonly framed: boolean;
+  readonly json: boolean;
+  readonly inflate: typeof compressionGzip.decompress | undefined;
+}
+
+/**
+ * Passes on the bytes of a request, once each message of it is known to have no more parts than MAX_PARTS. Bytes that
+ * are no message, do not inflate, or are over the read limit pass too: the RPC library says what is wrong with them.
+ *
+ * @throws ConnectError INVALID_ARGUMENT (TOO_LARGE) for a message with more.
+ */
+export function boundMessages(
+  body: AsyncIterable<Uint8Array>,
+  header: Headers,
+  input: DescMessage,
+  readLimitBytes: number,
+): AsyncIterable<Uint8Array> {
+  const wire = wireOf(header);
+  if (wire === undefined) return body;
+  const { framed, json, inflate } = wire;
+  // Nearly every request: HTTP holds it to its length.
+  if (!framed && inflate === undefined && Number(header.get("content-length") ?? SMALL) < SMALL) return body;
+  const demand = async (bytes: Uint8Array, isCompressed: boolean): Promise<void> => {
+    const message =
+      isCompressed && inflate !== undefined
+        ? await inflate(bytes, readLimitBytes).catch(() => new Uint8Array())
+        : bytes;
+    if (message.length < SMALL) return;
+    if (json ? jsonParts(message) > MAX_PARTS : hasTooManyParts(message, input)) throw tooManyParts();
+  };
+  return framed
+    ? boundFrames(body, demand, readLimitBytes)
+    : boundWhole(body, (bytes) => demand(bytes, inflate !== undefined), readLimitBytes);
+}
+
+async function* boundWhole(
+  body: AsyncIterable<Uint8Array>,
+  demand: (bytes: Uint8Array) => Promise<void>,
+  readLimitBytes: number,
+): AsyncGenerator<Uint8Array> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of body) {
+    chunks.push(chunk);
+    size += chunk.length;
+    if (size > readLimitBytes) yield* chunks.splice(0);
+  }
+  if (size <= readLimitBytes) await demand(Buffer.concat(chunks));
+  yield* chunks;
+}
+
+function wireOf(header: Headers): Wire | undefined {
+  const [, kind, stream, format] =
+    /^application\/(?:(grpc-web|grpc)|(connect)\+)?\+?(proto|json)?(?:$|[ ;])/i.exec(
+      header.get("content-type") ?? "",
+    ) ?? [];
+  if (kind === undefined && format === undefined) return undefined;
+  const name =
+    kind !== undefined
+      ? "grpc-encoding"
+      : stream !== undefined
+        ? "connect-content-encoding"
+        : "content-encoding";
+  const compression = [compressionGzip, compressionBrotli].find((each) => each.name === header.get(name));
+  return {
+    framed: kind !== undefined || stream !== undefined,
+    json: format?.toLowerCase() === "json",
+    inflate: compression?.decompress,
+  };
+}
+
+const HEAD_BYTES = 5;
+
+async function* boundFrames(
+  body: AsyncIterable<Uint8Array>,
+  demand: (bytes: Uint8Array, isCompressed: boolean) => Promise<void>,
+  readLimitBytes: number,
+): AsyncGenerator<Uint8Array> {
+  let held: Uint8Array[] = [];
+  let size = 0;
+  /** So many bytes must be there before anything can be said. */
+  let needed = HEAD_BYTES;
+  /** So many bytes are of a frame that is not looked at. */
+  let passing = 0;
+  for await (const chunk of body) {
+    held.push(chunk);
+    size += chunk.length;
+    if (passing === 0 && size < needed) continue;
+    let rest = Buffer.concat(held);
+    needed = HEAD_BYTES;
+    while (rest.length > 0) {
+      if (passing > 0) {
+        const part = rest.subarray(0, passing);
+        yield part;
+        passing -= part.length;
+        rest = rest.subarray(part.length);
+        continue;
+      }
+      if (rest.length < HEAD_BYTES) break;
+      const isCompressed = (rest[0]! & 1) === 1;
+      const end = HEAD_BYTES + rest.readUInt32BE(1);
+      if (end > readLimitBytes + HEAD_BYTES || (!isCompressed && end < SMALL)) {
+        passing = end;
+      } else if (rest.length < end) {
+        needed = end;
+        break;
+      } else {
+        await demand(rest.subarray(HEAD_BYTES, end), isCompressed);
+        yield rest.subarray(0, end);
+        rest = rest.subarray(end);
+      }
+    }
+    held = rest.length > 0 ? [rest] : [];
+    size = rest.length;
+  }
+  yield* held;
+}
+
+/**
+ * How many values a JSON text has that lie no deeper than `depth`: at 1, the elements of an array or the members of an
+ * object (1 for an empty one). What is no JSON is counted as if it were; nothing is kept, so that this comes before any
+ * reading.
+ */
+export function jsonParts(bytes: Uint8Array, depth: number = Infinity): number {
+  let parts = 0;
+  let level = 0;
+  let isString = false;
+  for (let at = 0; at < bytes.length; at += 1) {
+    const byte = bytes[at];
+    if (byte === QUOTE) isString = !isString;
+    else if (isString) at += byte === BACKSLASH ? 1 : 0;
+    else if (byte === COMMA) parts += level <= depth ? 1 : 0;
+    else if (byte === OPEN_ARRAY || byte === OPEN_OBJECT) {
+      level += 1;
+      parts += level <= depth ? 1 : 0;
+    } else if (byte === CLOSE_ARRAY || byte === CLOSE_OBJECT) level -= 1;
+  }
+  return parts;
+}
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const COMMA = 0x2c;
+const OPEN_ARRAY = 0x5b;
+const CLOSE_ARRAY = 0x5d;
+const OPEN_OBJECT = 0x7b;
+const CLOSE_OBJECT = 0x7d;
+
+/** Whether a message in protobuf has more than MAX_PARTS. What is no message counts as far as it is one. */
+export function hasTooManyParts(bytes: Uint8Array, desc: DescMessage): boolean {
+  if (bytes.length < SMALL) return false;
+  const reader = new BinaryReader(bytes);
+  let left = MAX_PARTS;
+  const count = (end: number, { fields }: DescMessage, depth: number): void => {
+    const inner = new Map(fields.map((field) => [field.number, field]));
+    while (reader.pos < end && left >= 0) {
+      const [number, type] = reader.tag();
+      left -= 1;
+      const field = inner.get(number);
+      if (type !== WireType.LengthDelimited || field === undefined || depth === 0) {
+        reader.skip(type, number);
+        continue;
+      }
+      const length = reader.uint32();
+      if (isPacked(field)) left -= length;
+      if (field.message === undefined || field.fieldKind === "map") reader.pos += length;
+      else count(reader.pos + length, field.message, depth - 1);
+    }
+  };
+  try {
+    count(bytes.length, desc, MAX_DEPTH);
+  } catch {
+    return left < 0;
+  }
+  return left < 0;
+}
+
+const MAX_DEPTH = 32;
+
+/** Whether each byte of the field may be an element of a list. */
+function isPacked(field: DescField): boolean {
+  if (field.fieldKind !== "list") return false;
+  const { listKind, scalar } = field;
+  return (
+    listKind === "enum" ||
+    (listKind === "scalar" && scalar !== ScalarType.STRING && scalar !== ScalarType.BYTES)
+  );
+}
+
+function tooManyParts(): Error {
+  return toConnectError({
+    code: Code.InvalidArgument,
+    reason: "TOO_LARGE",
+    message: `The message has more than ${String(MAX_PARTS)} fields, elements or values. Nothing was done with it.`,
+    metadata: { limit: String(MAX_PARTS), unit: "parts" },
+  });
+}
