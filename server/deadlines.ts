@@ -80,8 +80,8 @@ export function deadlineExceeded(): ConnectError {
   });
 }
 
-/** How long a handler that heeds its signal has to say itself how far it came. */
-const GRACE_MS = 50;
+/** How long a handler that heeds its signal has to say itself how far it came, in milliseconds. */
+export const GRACE_MS = 50;
 
 /**
  * The promise, or a rejection with endOf(signal) soon after the signal is raised, whatever the promise does: it is

@@ -87,7 +87,7 @@ export function toStatus(failure: Failure): Status {
 }
 
 /** An error made by toConnectError, as the answer of an HTTP route: the status, and the body as Connect writes it. */
-export function httpAnswerOf(error: ConnectError): HttpAnswer {
+export function httpAnswerOf(error: ConnectError): HttpAnswer & { readonly body: Uint8Array } {
   const headers: Record<string, string> = { "content-type": "application/json" };
   error.metadata.forEach((value, name) => {
     headers[name] = value;

@@ -6,7 +6,8 @@ export interface HttpAnswer {
   readonly status: number;
   /** By name in lower case; content-length is added when it is written. */
   readonly headers: Readonly<Record<string, string>>;
-  readonly body: Uint8Array;
+  /** Text goes out in UTF-8, in one piece with the headers; bytes cost a second buffer. */
+  readonly body: Uint8Array | string;
 }
 
 /** An answer whose body is the JSON text of `value`. */
@@ -20,7 +21,7 @@ export function textAnswer(
   text: string,
   contentType = "text/plain; charset=utf-8",
 ): HttpAnswer {
-  return { status, headers: { "content-type": contentType }, body: new TextEncoder().encode(text) };
+  return { status, headers: { "content-type": contentType }, body: text };
 }
 
 /** Writes the answer, also where the request's body was not read; nothing where the client has gone. */
@@ -32,7 +33,7 @@ export async function writeAnswer(
   await discardBody(request, response);
   if (response.destroyed || response.headersSent) return;
   stopSending(request);
-  response.writeHead(answer.status, { ...answer.headers, "content-length": answer.body.byteLength });
+  response.writeHead(answer.status, { ...answer.headers, "content-length": Buffer.byteLength(answer.body) });
   if (request.method === "HEAD") response.end();
   else response.end(answer.body);
 }

@@ -3,7 +3,7 @@ import { type Telemetry } from "#runtime/telemetry.ts";
 import { type TraceContext } from "#runtime/trace-context.ts";
 import { type Tracer } from "#runtime/tracing.ts";
 import { type Authorize } from "./auth.ts";
-import { abortable, causeOf, deadlineExceeded } from "./deadlines.ts";
+import { createCallDeadlines } from "./call-deadlines.ts";
 import { type ErrorFunnel } from "./error-funnel.ts";
 import { httpAnswerOf, methodNotAllowed, reasonOf, toConnectError } from "./errors.ts";
 import { type HttpAnswer, writeAnswer } from "./http-answer.ts";
@@ -63,6 +63,7 @@ export type HttpRoutes = (request: ServerRequest, response: ServerResponse) => b
  */
 export function createHttpRoutes(options: HttpRoutesOptions): HttpRoutes {
   const access = routeAccess(options.routes);
+  const withDeadline = createCallDeadlines(options.shutdown);
   const paths = Map.groupBy(options.routes, ({ path }) => path);
   return (request, response) => {
     const [path = "", query = ""] = (request.url ?? "").split(/\?(.*)/s, 2);
@@ -81,14 +82,15 @@ export function createHttpRoutes(options: HttpRoutesOptions): HttpRoutes {
           request.method ?? "",
           routes.map((each) => each.method),
         );
-      return await withDeadline(options, response, async (signal) => {
-        const principal =
-          needed === "open" ? "" : await principalOf(options.authorize, request, needed, signal);
+      return await withDeadline(options.timeoutMs, response, async (signal) => {
+        const principal = needed === "open" ? "" : await principalOf(options.authorize, request, needed);
         const body =
           route.maxBodyBytes === undefined ? NO_BODY : await readBody(request, route.maxBodyBytes, signal);
         return await route.handle({
           headers: headersOf(request, span?.context),
-          query: new URLSearchParams(query),
+          get query() {
+            return new URLSearchParams(query);
+          },
           body,
           principal,
           signal,
@@ -102,13 +104,8 @@ export function createHttpRoutes(options: HttpRoutesOptions): HttpRoutes {
 
 const NO_BODY = new Uint8Array();
 
-async function principalOf(
-  authorize: Authorize,
-  request: ServerRequest,
-  needed: Scope,
-  signal: AbortSignal,
-): Promise<string> {
-  const authorization = await abortable(authorize(request.headers.authorization, needed), signal);
+async function principalOf(authorize: Authorize, request: ServerRequest, needed: Scope): Promise<string> {
+  const authorization = await authorize(request.headers.authorization, needed);
   if (!authorization.ok) throw toConnectError(authorization.failure);
   return authorization.caller.principal;
 }
@@ -126,30 +123,6 @@ function headersOf(request: ServerRequest, trace: TraceContext | undefined): Htt
   if (trace.traceParent !== undefined) others.push(["traceparent", trace.traceParent]);
   if (trace.traceState !== undefined) others.push(["tracestate", trace.traceState]);
   return others;
-}
-
-/** Runs the work with a signal that is raised at the deadline, when the client goes, and at the end of a stop. */
-async function withDeadline(
-  { timeoutMs, shutdown }: HttpRoutesOptions,
-  response: ServerResponse,
-  work: (signal: AbortSignal) => Promise<HttpAnswer>,
-): Promise<HttpAnswer> {
-  const end = new AbortController();
-  const timer = setTimeout(() => end.abort(deadlineExceeded()), timeoutMs);
-  const onClose = (): void => end.abort();
-  const onShutdown = (): void => end.abort(shutdown.reason);
-  response.once("close", onClose);
-  shutdown.addEventListener("abort", onShutdown);
-  if (shutdown.aborted) onShutdown();
-  try {
-    return await abortable(work(end.signal), end.signal);
-  } catch (error) {
-    throw causeOf(error, end.signal);
-  } finally {
-    clearTimeout(timer);
-    response.off("close", onClose);
-    shutdown.removeEventListener("abort", onShutdown);
-  }
 }
 
 async function answer(

@@ -77,7 +77,7 @@ function universalRequestOf(
 }
 
 /** By the headers, since a store that follows the call through all its promises was measured to cost far more. */
-function passOn({ traceParent, traceState }: TraceContext, header: Headers): void {
+export function passOn({ traceParent, traceState }: TraceContext, header: Headers): void {
   if (traceParent !== undefined) header.set("traceparent", traceParent);
   if (traceState === undefined) header.delete("tracestate");
   else header.set("tracestate", traceState);

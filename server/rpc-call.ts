@@ -40,9 +40,15 @@ export function outcomeOf(call: Call, signal: AbortSignal): unknown {
   return reason instanceof DOMException ? undefined : reason;
 }
 
+/** What the measuring of calls needs. */
+export interface MeasureOptions {
+  readonly telemetry: Telemetry;
+  readonly funnel: ErrorFunnel;
+}
+
 /** Counts and times a call that has ended, ends its span, and logs what nobody expected. */
 export function measureCall(
-  { telemetry, funnel }: { readonly telemetry: Telemetry; readonly funnel: ErrorFunnel },
+  { telemetry, funnel }: MeasureOptions,
   method: DescMethod,
   { startedAt, span }: Pick<Call, "startedAt" | "span">,
   outcome: unknown,

@@ -10,6 +10,7 @@ import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
 import { type Telemetry } from "#runtime/telemetry.ts";
 import { type Tracer } from "#runtime/tracing.ts";
 import { type Authorize, principalKey } from "./auth.ts";
+import { createCallDeadlines } from "./call-deadlines.ts";
 import { abortable, abortableItems, causeOf, type DeadlineLimits } from "./deadlines.ts";
 import { asInputFault, type ErrorFunnel } from "./error-funnel.ts";
 import { DETAIL_TYPES, toConnectError } from "./errors.ts";
@@ -18,6 +19,7 @@ import { startRpcSpan } from "./request-span.ts";
 import { serveCall } from "./rpc-adapter.ts";
 import { callKey, measureCall, methodName, outcomeOf } from "./rpc-call.ts";
 import { methodAccess } from "./scopes.ts";
+import { isPlainUnary, serveUnary, type UnaryMethod, unaryMethods } from "./unary.ts";
 
 /** What all RPC methods share. */
 export interface RpcOptions {
@@ -100,8 +102,10 @@ export function createRpc(options: RpcOptions): Rpc {
     requestGate: gate,
     interceptors: [guard(options)],
   });
-  options.routes(router);
+  const unary = new Map<DescMethod, UnaryMethod>();
+  options.routes(noting(router, (method) => unary.set(method.method, method), options.readLimitBytes));
   const access = methodAccess(router.handlers.map(({ method }) => method));
+  const unaryOptions = { ...options, withDeadline: createCallDeadlines(options.shutdown) };
   const handlers = new Map(router.handlers.map((handler) => [handler.requestPath, handler]));
 
   return {
@@ -113,11 +117,34 @@ export function createRpc(options: RpcOptions): Rpc {
         options.tracer === undefined || access.get(method) === "open"
           ? undefined
           : startRpcSpan(options.tracer, methodName(method), request);
-      void serveCall(options, handler, request, response, span);
+      const [plain, needed] = [unary.get(method), access.get(method)];
+      if (plain !== undefined && needed !== undefined && needed !== "open" && isPlainUnary(request)) {
+        void serveUnary(unaryOptions, plain, needed, span, request, response);
+      } else void serveCall(options, handler, request, response, span);
       return true;
     },
     get streams() {
       return streams.open.count + streams.scoped.count;
+    },
+  };
+}
+
+/** A router that also tells of every unary method that it is given. */
+function noting(
+  router: ConnectRouter,
+  note: (method: UnaryMethod) => void,
+  readLimitBytes: number,
+): ConnectRouter {
+  return {
+    handlers: router.handlers,
+    rpc(...args) {
+      router.rpc(...args);
+      return this;
+    },
+    service(service, implementation, own) {
+      for (const method of unaryMethods(service, implementation, readLimitBytes)) note(method);
+      router.service(service, implementation, own);
+      return this;
     },
   };
 }
