@@ -104,7 +104,8 @@ async function compareSingles(
     ratio: describeRatio(ratio),
     target: `≥ ${target * 100} %`,
     isMet: ratio.median >= target,
-    notes: cpuRatio === undefined ? [] : [`by CPU  ${describeRatio(cpuRatio)} (whatever else the machine does)`],
+    notes:
+      cpuRatio === undefined ? [] : [`by CPU  ${describeRatio(cpuRatio)} (whatever else the machine does)`],
   });
 }
 

@@ -19,7 +19,8 @@ export interface Row {
 
 /** "12,300 (11,900–12,800)": the median with the least and the greatest, to so many decimals. */
 export function describeSpread({ median, min, max }: Spread, decimals = 0): string {
-  const { format } = new Intl.NumberFormat("en", { maximumFractionDigits: decimals });
+  const numbers = new Intl.NumberFormat("en", { maximumFractionDigits: decimals });
+  const format = (value: number): string => numbers.format(value);
   return `${format(median)} (${format(min)}–${format(max)})`;
 }
 
