@@ -6,7 +6,7 @@ import { type AdminSession, type AdminSessionOptions, TopicMissing } from "../ad
 import { type TopicDescription } from "../ports.ts";
 import { clientOptions, ownSockets } from "./client.ts";
 import { isConnectionError, isProtocolError, unknownTopic } from "./errors.ts";
-import { describeTopic } from "./library.ts";
+import { ASK_OTHERS, describeTopic } from "./library.ts";
 
 /** What ListOffsets takes for a time (Kafka protocol guide): the end of the log, and its start. */
 const END = -1n;
@@ -72,7 +72,7 @@ export function openAdminSession({ connection }: AdminSessionOptions): AdminSess
         const { topics: described } = await admin.metadata({
           topics: [...topics],
           forceUpdate: true,
-          retries: 0,
+          retries: ASK_OTHERS,
         });
         const found = [...described].find(([, { partitions }]) =>
           partitions.some(({ leader }) => leader < 0),

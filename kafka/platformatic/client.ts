@@ -24,7 +24,8 @@ export interface Sockets {
 export function clientOptions(options: ConnectionOptions, retries: number): BaseOptions {
   const { brokers, clientId, tls, sasl, connectTimeoutMs, requestTimeoutMs } = options;
   return {
-    bootstrapBrokers: [...brokers],
+    // The library begins with the first, every time: where that one is ill, the next client begins with another.
+    bootstrapBrokers: shuffled(brokers),
     clientId,
     connectTimeout: connectTimeoutMs,
     requestTimeout: requestTimeoutMs,
@@ -82,6 +83,13 @@ function watchPool(pool: ConnectionPool): Sockets {
       for (const connection of connections) connection.socket.destroy(new Error("this client was given up"));
     },
   };
+}
+
+/** The items in an order of chance. */
+export function shuffled<T>(items: Iterable<T>): T[] {
+  return Array.from(items, (item) => ({ item, place: Math.random() }))
+    .toSorted((a, b) => a.place - b.place)
+    .map(({ item }) => item);
 }
 
 function hostOf(broker: string): string {

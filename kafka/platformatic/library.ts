@@ -44,6 +44,9 @@ export function getApi<A extends API<never, unknown>>(client: Base, name: string
   });
 }
 
+/** How often to ask again what the cluster looks like: from a broker that is ill the library turns to another only so. */
+export const ASK_OTHERS = 2;
+
 /** A topic as the brokers describe it, with the cluster. */
 export interface Described {
   readonly cluster: ClusterMetadata;
@@ -57,7 +60,7 @@ export interface Described {
  */
 export async function describeTopic(client: Base, name: string, isNow: boolean): Promise<Described> {
   try {
-    const cluster = await client.metadata({ topics: [name], forceUpdate: isNow, retries: 0 });
+    const cluster = await client.metadata({ topics: [name], forceUpdate: isNow, retries: ASK_OTHERS });
     const topic = cluster.topics.get(name);
     if (topic !== undefined) return { cluster, topic };
   } catch (error) {

@@ -17,9 +17,9 @@ import {
   TopicMissing,
 } from "../adapter.ts";
 import { type OutgoingRecord } from "../ports.ts";
-import { clientOptions, ownSockets } from "./client.ts";
+import { clientOptions, ownSockets, shuffled } from "./client.ts";
 import { isProtocolError } from "./errors.ts";
-import { type Described, describeTopic, getApi } from "./library.ts";
+import { ASK_OTHERS, type Described, describeTopic, getApi } from "./library.ts";
 
 type ProduceApi = typeof produceV11.api;
 
@@ -39,7 +39,7 @@ export function openProduceSession({
   topic,
   compression,
 }: ProduceSessionOptions): ProduceSession {
-  const client = new Base(clientOptions(connection, 0));
+  const client = new Base(clientOptions(connection, ASK_OTHERS));
   const sockets = ownSockets(client);
   const sequences = new NumericMap();
   let produce: ProduceApi;
@@ -49,10 +49,10 @@ export function openProduceSession({
   let isStale = false;
 
   async function connect(): Promise<void> {
-    const { brokers } = await client.metadata({ topics: [], forceUpdate: true });
+    const { brokers } = await client.metadata({ topics: [], forceUpdate: true, retries: ASK_OTHERS });
     produce = await getApi<ProduceApi>(client, "Produce");
     const initProducerId = await getApi<typeof initProducerIdV5.api>(client, "InitProducerId");
-    const broker = await client.connections.getFirstAvailable([...brokers.values()]);
+    const broker = await client.connections.getFirstAvailable(shuffled(brokers.values()));
     while (id === undefined) {
       try {
         const { producerId, producerEpoch } = await initProducerId.async(

@@ -217,9 +217,7 @@ test.each(CLIENTS)(
     const topic = await broker.topic(1);
     await using producer = open(broker, topic);
     expect(await producer.publish(textRecord(topic, 0, "first"))).toMatchObject({ outcome: "acknowledged" });
-    const [{ producerId, producerEpoch }] = (await readBatches(topic)) as [
-      { producerId: bigint; producerEpoch: number },
-    ];
+    const { producerId, producerEpoch } = (await readBatches(topic))[0]!;
     await writeAs(topic, { producerId, producerEpoch }, 1, ["intruder", "intruder", "intruder"]);
 
     const next = await Promise.all(["b", "c"].map((value) => producer.publish(textRecord(topic, 0, value))));

@@ -45,7 +45,7 @@ describe.each(CLIENTS)("%s", (name) => {
       const topic = await broker.topic(2);
       await using producer = await open(topic);
       own.proxy.mode = "swallow";
-      const lost = own.proxy.swallowed();
+      const lost = own.proxy.withheld();
       const early = Array.from({ length: 10 }, (_, index) =>
         producer.publish(textRecord(topic, index % 2, `${index}`)),
       );
@@ -76,7 +76,7 @@ describe.each(CLIENTS)("%s", (name) => {
       const topic = await broker.topic(1);
       await using producer = await open(topic, { publishTimeoutMs: 1_500 });
       own.proxy.mode = "swallow";
-      const lost = own.proxy.swallowed();
+      const lost = own.proxy.withheld();
       const began = performance.now();
       const result = producer.publish(textRecord(topic, 0, "sent"));
       await lost;

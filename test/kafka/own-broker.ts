@@ -1,6 +1,4 @@
-import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { connect, createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -10,6 +8,7 @@ import { answersMetadata } from "../../dev/kafka-probe.ts";
 import { brokerProperties } from "../../dev/kafka-properties.ts";
 import { freePort } from "../../dev/ports.ts";
 import { runTool } from "../../dev/tool.ts";
+import { type Proxy, startProxy } from "./proxy.ts";
 
 /** A broker that a suite may do anything to, behind a proxy that is the only way to it. */
 export interface OwnBroker extends AsyncDisposable {
@@ -33,10 +32,59 @@ export interface OwnBrokerOptions {
 }
 
 /** Starts a broker. */
-export async function startOwnBroker({ properties, format = [] }: OwnBrokerOptions = {}): Promise<OwnBroker> {
+export async function startOwnBroker(options: OwnBrokerOptions = {}): Promise<OwnBroker> {
+  const node = await prepareNode(await freePort(), await freePort(), options);
+  await node.start();
+  return node;
+}
+
+/**
+ * Starts a cluster of three brokers, each behind a proxy of its own that its clients come through; the brokers reach each
+ * other past the proxies. Topics have three copies, of which two must have what is acknowledged.
+ */
+export async function startOwnCluster(): Promise<readonly OwnBroker[] & AsyncDisposable> {
+  const ids = [1, 2, 3];
+  const ports = await Promise.all(
+    ids.map(async () => ({
+      client: await freePort(),
+      controller: await freePort(),
+      inner: await freePort(),
+    })),
+  );
+  const voters = ports.map(({ controller }, index) => `${ids[index]}@127.0.0.1:${controller}`).join(",");
+  const nodes: OwnBroker[] = [];
+  for (const [index, { client, controller, inner }] of ports.entries()) {
+    const properties: OwnBrokerOptions["properties"] = (plain) => ({
+      "node.id": String(ids[index]),
+      "controller.quorum.voters": voters,
+      listeners: `${plain["listeners"]},INNER://127.0.0.1:${inner}`,
+      "advertised.listeners": `${plain["advertised.listeners"]},INNER://127.0.0.1:${inner}`,
+      "listener.security.protocol.map": `${plain["listener.security.protocol.map"]},INNER:PLAINTEXT`,
+      "inter.broker.listener.name": "INNER",
+      "default.replication.factor": "3",
+      "min.insync.replicas": "2",
+      "offsets.topic.replication.factor": "3",
+      // A leader that was killed comes back as a follower; nothing moves by itself in the midst of a test.
+      "auto.leader.rebalance.enable": "false",
+    });
+    nodes.push(await prepareNode(client, controller, { properties }));
+  }
+  await Promise.all(nodes.map((node) => node.start()));
+  return Object.assign(nodes, {
+    async [Symbol.asyncDispose]() {
+      await Promise.all(nodes.map((node) => node[Symbol.asyncDispose]()));
+    },
+  });
+}
+
+/** A broker that is ready to be started for the first time. */
+async function prepareNode(
+  port: number,
+  controllerPort: number,
+  { properties, format = [] }: OwnBrokerOptions,
+): Promise<OwnBroker> {
   const jars = await fetchKafkaJars(cacheFolder(), { say: (line) => process.stderr.write(`${line}\n`) });
   const folder = mkdtempSync(join(tmpdir(), "weir-broker-"));
-  const [port, controllerPort] = [await freePort(), await freePort()];
   const proxy = await startProxy(port);
   const config = join(folder, "server.properties");
   const place = {
@@ -60,90 +108,32 @@ export async function startOwnBroker({ properties, format = [] }: OwnBrokerOptio
     [...jvm, "kafka.tools.StorageTool", "format", "-t", "4L6g3nShT-eMCtK--X86sw", "-c", config, ...format],
     { failure: "The log could not be formatted" },
   );
-  let child: Child;
-  async function start(): Promise<void> {
-    child = await startChild({
-      name: "Kafka",
-      command: "java",
-      args: [...jvm, "kafka.Kafka", config],
-      logFile: join(folder, "kafka.log"),
-    });
-    await untilReady(child, () => answersMetadata(port), { timeoutMs: 60_000 });
-  }
-  await start();
+  let child: Child | undefined;
+  let isDown = false;
   return {
     address: proxy.address,
     port,
     proxy,
-    start,
+    async start() {
+      child = await startChild({
+        name: "Kafka",
+        command: "java",
+        args: [...jvm, "kafka.Kafka", config],
+        logFile: join(folder, "kafka.log"),
+      });
+      await untilReady(child, () => answersMetadata(port), { timeoutMs: 60_000 });
+      if (isDown) await proxy.up();
+      isDown = false;
+    },
     async kill() {
-      child.kill();
-      await child.exited;
+      isDown = true;
+      child?.kill();
+      await Promise.all([child?.exited, proxy.down()]);
     },
     async [Symbol.asyncDispose]() {
-      await child.stop();
+      await child?.stop();
       await proxy[Symbol.asyncDispose]();
       rmSync(folder, { recursive: true, force: true });
     },
   };
-}
-
-/** A TCP proxy whose faults can be chosen. It begins without any. */
-export interface Proxy extends AsyncDisposable {
-  readonly address: string;
-  /**
-   * "pass": everything goes through. "swallow": answers are lost. "stall": nothing goes through, either way. "refuse": no
-   * new connection. Connections that are open stay so.
-   */
-  mode: "pass" | "swallow" | "stall" | "refuse";
-  /** Ends every connection. */
-  cut(): void;
-  /** Resolves when an answer is lost from now on. */
-  swallowed(): Promise<void>;
-}
-
-async function startProxy(target: number): Promise<Proxy> {
-  const connections = new Set<Socket>();
-  let lost = Promise.withResolvers<void>();
-  const server: Server = createServer((client) => {
-    if (proxy.mode === "refuse") return void client.destroy();
-    const broker = connect(target, "127.0.0.1");
-    for (const socket of [client, broker]) {
-      connections.add(socket);
-      socket.on("error", () => {});
-      socket.on("close", () => {
-        connections.delete(socket);
-        client.destroy();
-        broker.destroy();
-      });
-    }
-    client.on("data", (chunk: Buffer) => {
-      if (proxy.mode !== "stall") broker.write(chunk);
-    });
-    broker.on("data", (chunk: Buffer) => {
-      if (proxy.mode === "swallow") lost.resolve();
-      else if (proxy.mode !== "stall") client.write(chunk);
-    });
-    return undefined;
-  });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as { port: number };
-  const proxy: Proxy = {
-    address: `127.0.0.1:${port}`,
-    mode: "pass",
-    cut() {
-      for (const socket of connections) socket.destroy();
-    },
-    swallowed() {
-      lost = Promise.withResolvers();
-      return lost.promise;
-    },
-    async [Symbol.asyncDispose]() {
-      this.cut();
-      server.close();
-      await once(server, "close");
-    },
-  };
-  return proxy;
 }
