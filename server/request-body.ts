@@ -3,7 +3,7 @@ import * as http2 from "node:http2";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Code } from "@connectrpc/connect";
 import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
-import { abortableItems, causeOf, clientGone } from "./deadlines.ts";
+import { abortableItems, causeOf, clientGone, endOf } from "./deadlines.ts";
 import { asInputFault } from "./error-funnel.ts";
 import { toConnectError } from "./errors.ts";
 import { type ServerRequest, type ServerResponse } from "./listener.ts";
@@ -39,39 +39,42 @@ export async function readBody(
   const compression = compressionOf(request.headers["content-encoding"]);
   const announced = Number(request.headers["content-length"] ?? 0);
   if (announced > maxBytes) throw tooLarge(maxBytes, announced);
-  const body = arrivedBody(request) ?? (await collectBody(request, maxBytes, signal));
-  if (body.byteLength > maxBytes) throw tooLarge(maxBytes);
+  const body = await collectBody(request, maxBytes, signal);
   if (compression === undefined) return body;
   return await compression
     .decompress(body, maxBytes)
     .catch((error: unknown) => Promise.reject(asInputFault(error)));
 }
 
-/**
- * The body of an HTTP/1.1 request, where all of it has come already, as that of a small request has by the time its token
- * is verified. Taking it at once spares the iterator with its listeners and promises.
- */
-function arrivedBody(request: ServerRequest): Uint8Array | undefined {
-  if (!(request instanceof http.IncomingMessage) || !request.complete || request.destroyed) return undefined;
-  const body = request.read() as Buffer | null;
-  return body ?? NO_BODY;
-}
-
-const NO_BODY = new Uint8Array();
-
+/** By events, since an async iterator costs promises and listeners at every step. */
 async function collectBody(
   request: ServerRequest,
   maxBytes: number,
   signal: AbortSignal,
 ): Promise<Uint8Array> {
+  if (request.destroyed) throw clientGone();
+  const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>();
   const chunks: Uint8Array[] = [];
   let size = 0;
-  for await (const chunk of bodyChunks(request.iterator({ destroyOnReturn: false }), signal)) {
+  const onData = (chunk: Uint8Array): void => {
     size += chunk.byteLength;
-    if (size > maxBytes) throw tooLarge(maxBytes);
     chunks.push(chunk);
+    if (size > maxBytes) reject(tooLarge(maxBytes));
+  };
+  const onEnd = (): void => resolve(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks));
+  const onLost = (error?: Error): void => reject(clientGone(error));
+  const onAbort = (): void => reject(endOf(signal));
+  if (signal.aborted) onAbort();
+  request.on("data", onData).once("end", onEnd).once("error", onLost).once("close", onLost);
+  signal.addEventListener("abort", onAbort);
+  try {
+    return await promise;
+  } finally {
+    request.off("data", onData).off("end", onEnd).off("error", onLost).off("close", onLost);
+    signal.removeEventListener("abort", onAbort);
+    // What is left is discardBody's.
+    request.pause();
   }
-  return Buffer.concat(chunks);
 }
 
 function compressionOf(coding: string | undefined): typeof compressionGzip | undefined {
