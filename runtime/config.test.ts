@@ -66,7 +66,7 @@ describe("loadConfig", () => {
 
   it("reads only the groups that are asked for", () => {
     expect(loadConfig(["producer"], {})).toEqual({
-      producer: { queueRecords: 1024, queueBytes: 64 * 1024 ** 2, publishTimeoutMs: 10_000 },
+      producer: { queueRecords: 8192, queueBytes: 64 * 1024 ** 2, publishTimeoutMs: 10_000 },
     });
   });
 
@@ -168,6 +168,24 @@ describe("loadConfig", () => {
       ["http"],
       { WEIR_TLS_CERT_FILE: import.meta.filename },
       ["WEIR_TLS_KEY_FILE"],
+    ],
+    [
+      "several processes without metrics ports",
+      ["http"],
+      { WEIR_SERVER_PROCESSES: "2" },
+      ["WEIR_METRICS_PORT"],
+    ],
+    [
+      "several processes on a metrics port of the system's choice",
+      ["http"],
+      { WEIR_SERVER_PROCESSES: "2", WEIR_METRICS_PORT: "0" },
+      ["WEIR_METRICS_PORT"],
+    ],
+    [
+      "more processes than there are metrics ports",
+      ["http"],
+      { WEIR_SERVER_PROCESSES: "3", WEIR_METRICS_PORT: "65534" },
+      ["WEIR_METRICS_PORT"],
     ],
     ["a file that is not there", ["http"], { WEIR_TLS_KEY_FILE: "/nowhere/key" }, ["WEIR_TLS_KEY_FILE"]],
     ["a stop shorter than its drain", ["process"], { WEIR_STOP_TIMEOUT: "10s" }, ["WEIR_STOP_TIMEOUT"]],

@@ -60,6 +60,15 @@ const METHODS: Readonly<Record<string, readonly [message: object, answer: object
     { event: { ...EVENT, id: "" } },
     { violations: [{ field: "event.id", reason: "INVALID_ATTRIBUTES" }] },
   ],
+  "weir.v1.IngestService/BatchCreateEvents": [
+    { events: [EVENT, { ...EVENT, id: "" }] },
+    {
+      results: [
+        { receipt: { name: NAME } },
+        { error: { code: 3, details: [{ reason: "INVALID_ATTRIBUTES" }, {}] } },
+      ],
+    },
+  ],
   "weir.v1.SearchService/GetEvent": [
     { name: NAME },
     { event: { name: NAME, cloudEvent: { textData: "hello" } } },
@@ -72,6 +81,7 @@ const STREAMS = [
   "grpc.health.v1.Health/Watch",
   "grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
   "grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+  "weir.v1.IngestService/StreamEvents",
 ];
 
 const SOURCES = [
@@ -102,6 +112,21 @@ describe("buf curl", () => {
     const [message, answer] = METHODS["weir.v1.SearchService/GetEvent"]!;
     const flags = ["--reflect", "--protocol", protocol];
     expect(await curl(flags, "weir.v1.SearchService/GetEvent", message)).toMatchObject(answer);
+  });
+
+  it("streams events and is answered for each", async () => {
+    const sent = [1, 2, 3].map((sequence) => JSON.stringify({ sequence, event: EVENT })).join("\n");
+    const url = `${weir.baseUrl}/weir.v1.IngestService/StreamEvents`;
+    const bearer = `authorization: Bearer ${await weir.token()}`;
+    const call = spawn(BUF, ["curl", "--http2-prior-knowledge", "-H", bearer, "--data", "@-", url], {
+      cwd: ROOT,
+    });
+    call.stdin.end(sent);
+    const [output, [code]] = await Promise.all([call.stdout.toArray(), once(call, "exit")]);
+    expect(code).toBe(0);
+    const answers = Buffer.concat(output as Buffer[]).toString();
+    expect(answers.match(/"credit": ?\d+/g)).toHaveLength(4);
+    expect(answers.match(/"receipt"/g)).toHaveLength(3);
   });
 
   it("watches health", async () => {

@@ -203,6 +203,8 @@ describe("a stream", () => {
     const answers = await stream.answers(20);
     stream.abort();
     const acknowledged = answers.map(({ sequence }) => ids[Number(sequence) - 1]);
+    // The log is read once nothing more comes onto it.
+    await expect.poll(async () => (await measure(weir)).queued).toBe(0);
     const onLog = new Set(await idsOnLog(weir, "/broken"));
     expect(acknowledged.filter((id) => !onLog.has(id!))).toEqual([]);
 
@@ -291,12 +293,13 @@ test("a client that sends and never reads costs no more than its window", async 
   expect(call.readableLength).toBe(0);
 }, 60_000);
 
-/** Events that were taken by RPC so far, and the bytes that the server uses. */
-async function measure(weir: Weir): Promise<{ accepted: number; memory: number }> {
+/** Events that were taken by RPC so far, records that wait for the broker, and the bytes that the server uses. */
+async function measure(weir: Weir): Promise<{ accepted: number; queued: number; memory: number }> {
   const page = await (await fetch(`${weir.baseUrl}/metrics`)).text();
   const read = (line: string): number => Number(new RegExp(`^${line} (\\S+)$`, "m").exec(page)?.[1] ?? 0);
   return {
     accepted: read('weir_ingest_events_total\\{protocol="rpc",outcome="accepted"\\}'),
+    queued: read("weir_producer_queue_records"),
     memory: read("process_memory_usage"),
   };
 }

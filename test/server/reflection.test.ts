@@ -89,6 +89,7 @@ describe.each(VERSIONS)("reflection %s", (_, version) => {
       "google/protobuf/any.proto",
       "google/protobuf/descriptor.proto",
       "google/protobuf/timestamp.proto",
+      "google/rpc/status.proto",
       "io/cloudevents/v1/cloudevents.proto",
       "weir/v1/event.proto",
       "weir/v1/options.proto",
