@@ -4,6 +4,7 @@
 /** A file for each, whose `run` is given the arguments after the name. */
 const BENCHES: Readonly<Record<string, () => Promise<{ run(args: readonly string[]): Promise<void> }>>> = {
   ingest: () => import("./ingest.ts"),
+  telemetry: () => import("./telemetry.ts"),
 };
 
 const [name = "", ...args] = process.argv.slice(2);

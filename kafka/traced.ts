@@ -1,4 +1,4 @@
-import { type TraceContext } from "#runtime/trace-context.ts";
+import { isSampled, type TraceContext } from "#runtime/trace-context.ts";
 import { type Span, type Tracer } from "#runtime/tracing.ts";
 
 import {
@@ -13,13 +13,13 @@ import { traceContextOfRecord, withTraceContext } from "./record.ts";
 // Spans are made here, around the ports: they are the same whichever client is behind them.
 
 /**
- * The producer with a PRODUCER span for every record, from the call to its result. The span is a child of the record's
- * trace context, or of the span within which `publish` is called where the record has none; the span's own then stands on
- * the record. Without a tracer it is the producer itself, and a record keeps its trace context.
+ * The producer with a PRODUCER span for every record that is sampled, from the call to its result. The span is a child of
+ * the record's trace context, or of the span within which `publish` is called where the record has none; the span's own
+ * then stands on the record. Without a tracer it is the producer itself, and a record keeps its trace context.
  */
 export function traceProducer(producer: Producer, tracer: Tracer | undefined): Producer {
   if (tracer === undefined) return producer;
-  const start = (record: OutgoingRecord): Span<"publish"> =>
+  const start = (record: OutgoingRecord): Span<"publish"> | undefined =>
     tracer.start("publish", {
       name: `send ${record.topic}`,
       attributes: {
@@ -44,10 +44,12 @@ export function traceProducer(producer: Producer, tracer: Tracer | undefined): P
   return {
     publish(record, signal) {
       const span = start(record);
+      if (span === undefined) return producer.publish(record, signal);
       return finish(span, producer.publish(withTraceContext(record, span.context), signal));
     },
     offer(record, signal) {
       const span = start(record);
+      if (span === undefined) return producer.offer(record, signal);
       const offered = producer.offer(withTraceContext(record, span.context), signal);
       // Without a place there was no publishing to be told of: a span that does not end is not sent.
       return offered instanceof Promise ? finish(span, offered) : offered;
@@ -73,8 +75,8 @@ function errorOf(result: PublishResult): string | undefined {
 }
 
 /**
- * The handler with a CONSUMER span for every batch, within which it runs; linked to the span of each of its records.
- * Without a tracer it is the handler itself.
+ * The handler with a CONSUMER span for every batch that has a record whose span is recorded, within which it runs; with a
+ * link to each of those. Without a tracer it is the handler itself.
  */
 export function traceHandler(
   handler: ConsumerHandler,
@@ -85,7 +87,7 @@ export function traceHandler(
   return {
     assigned: (partition, log) => handler.assigned(partition, log),
     async records(partition, records, signal) {
-      const links = records.map(traceContextOfRecord).filter(({ traceParent }) => traceParent !== undefined);
+      const links = records.map(traceContextOfRecord).filter(isSampled);
       const parent = commonParent(links, records);
       const span = tracer.start("consume", {
         name: `process ${partition.topic}`,
@@ -102,6 +104,7 @@ export function traceHandler(
         links,
         ...(parent && { parent }),
       });
+      if (span === undefined) return await handler.records(partition, records, signal);
       try {
         await tracer.within(span, () => handler.records(partition, records, signal));
         span.end();

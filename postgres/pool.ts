@@ -10,8 +10,8 @@ export interface Database extends AsyncDisposable {
   readonly pool: pg.Pool;
   /** One connection apart for {@link probe}, so that busy is not taken for away. */
   readonly probes: pg.Pool;
-  /** Begins the span of a transaction; absent where tracing is off. */
-  readonly startSpan?: () => Span<"transaction">;
+  /** Begins the span of a transaction, where it is recorded; absent where tracing is off. */
+  readonly startSpan?: () => Span<"transaction"> | undefined;
 }
 
 /** What {@link createDatabase} needs. */
@@ -80,7 +80,7 @@ export function createDatabase(options: DatabaseOptions): Database {
   };
 }
 
-function spansOf(tracer: Tracer, url: string): () => Span<"transaction"> {
+function spansOf(tracer: Tracer, url: string): () => Span<"transaction"> | undefined {
   const database = decodeURIComponent(new URL(url).pathname.slice(1));
   const start = {
     name: `TRANSACTION ${database}`,

@@ -13,24 +13,20 @@ import {
   SpanKind,
   SpanStatusCode,
   trace,
-  TraceFlags,
 } from "@opentelemetry/api";
 import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-proto";
 import { resourceFromAttributes } from "@opentelemetry/resources";
 import {
+  AlwaysOnSampler,
   BatchSpanProcessor,
-  ParentBasedSampler,
-  type Sampler,
-  SamplingDecision,
   type SpanExporter,
   type SpanProcessor,
-  TraceIdRatioBasedSampler,
   TracerProvider,
 } from "@opentelemetry/sdk-trace";
 
 import { type Logger } from "./log.ts";
 import { SPANS } from "./spans.ts";
-import { type TraceContext } from "./trace-context.ts";
+import { isSampled, type TraceContext } from "./trace-context.ts";
 import { type Span, type Tracer, type TracerOptions } from "./tracing.ts";
 
 const QUEUE_SPANS = 2_048;
@@ -50,7 +46,8 @@ export function createOtlpTracer(options: TracerOptions & { readonly otlpEndpoin
       "service.namespace": "weir",
       "service.instance.id": randomUUID(),
     }),
-    sampler: new ParentBasedSampler({ root: sampleRoots(sampling) }),
+    // What is not sampled does not come as far as the SDK.
+    sampler: new AlwaysOnSampler(),
     spanLimits: { linkCountLimit: LINKS },
     spanProcessors: [createQueue(options)],
   });
@@ -58,16 +55,20 @@ export function createOtlpTracer(options: TracerOptions & { readonly otlpEndpoin
   const active = new AsyncLocalStorage<Context>();
 
   return {
-    start(kind, { name, attributes, parent, links }) {
-      const inherited = parent?.traceParent === undefined ? active.getStore() : remoteContext(parent);
+    start(kind, { name, attributes, parent, links = [] }) {
+      const hasParent = parent?.traceParent !== undefined;
+      const above = hasParent ? undefined : active.getStore();
+      const isRecorded = hasParent ? isSampled(parent) : above !== undefined || links.some(isSampled);
+      const mayBegin = !hasParent && SPANS[kind].kind === "SERVER";
+      if (!isRecorded && !(mayBegin && Math.random() < sampling)) return undefined;
       const span = tracer.startSpan(
         name,
         {
           kind: SpanKind[SPANS[kind].kind],
           attributes: attributes as Attributes,
-          ...(links !== undefined && { links: links.flatMap(toLink) }),
+          links: links.flatMap(toLink),
         },
-        inherited ?? ROOT_CONTEXT,
+        above ?? (parent && remoteContext(parent)) ?? ROOT_CONTEXT,
       );
       return toSpan(span);
     },
@@ -135,19 +136,6 @@ function toLink(linked: TraceContext): Link[] {
   return context === undefined ? [] : [{ context }];
 }
 
-/** A batch is worth as much as its records: with links they decide, without any the ratio does. */
-function sampleRoots(sampling: number): Sampler {
-  const byRatio = new TraceIdRatioBasedSampler(sampling);
-  return {
-    shouldSample(context, traceId, _name, _kind, _attributes, links) {
-      if (links.length === 0) return byRatio.shouldSample(context, traceId);
-      const isSampled = links.some((link) => (link.context.traceFlags & TraceFlags.SAMPLED) !== 0);
-      return { decision: isSampled ? SamplingDecision.RECORD_AND_SAMPLED : SamplingDecision.NOT_RECORD };
-    },
-    toString: () => `links, else ${byRatio.toString()}`,
-  };
-}
-
 /** The bounded queue and the exporter behind it, with what becomes of every span counted. */
 function createQueue({
   otlpEndpoint,
@@ -181,7 +169,6 @@ function createQueue({
   return {
     onStart() {},
     onEnd(span) {
-      if ((span.spanContext().traceFlags & TraceFlags.SAMPLED) === 0) return;
       if (waiting >= QUEUE_SPANS) return telemetry.count("weir.trace.spans", { outcome: "dropped" });
       waiting += 1;
       batches.onEnd(span);

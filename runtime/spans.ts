@@ -64,7 +64,7 @@ export const SPANS: { readonly [K in keyof SpanAttributes]: SpanKindOf<K> } = {
   rpc: {
     kind: "SERVER",
     name: "the method",
-    help: "A call of an RPC method, to its end. A child of the span that the request's traceparent names. Health and reflection have none.",
+    help: "A call of an RPC method, to its end. A child of the span that the request's traceparent names; without one it begins a trace. Health and reflection have none.",
     attributes: {
       "rpc.system.name": "connectrpc, or grpc for gRPC and gRPC-Web.",
       "rpc.method": "The full name, such as weir.v1.IngestService/CreateEvent.",
@@ -103,7 +103,7 @@ export const SPANS: { readonly [K in keyof SpanAttributes]: SpanKindOf<K> } = {
   consume: {
     kind: "CONSUMER",
     name: "process and the topic",
-    help: "One batch of a partition until it is durable, with a link to the span of every record in it. Where all the records are of one trace it is a part of that trace, a child of the first record's span; else it begins a trace, which is recorded where one of those linked is.",
+    help: "One batch of a partition until it is durable, with a link to the span of every record in it that is recorded; none where there is no such record. Where all the records are of one trace it is a part of that trace, a child of the first record's span; else it begins a trace of its own.",
     attributes: {
       "messaging.system.name": "kafka.",
       "messaging.operation.name": "process.",

@@ -68,7 +68,8 @@ client's span (\`traceparent\` and \`tracestate\` of the request, W3C Trace Cont
                               └ traceparent on the record, trace_parent of the row
 
 - A request whose traceparent says sampled is recorded, one that says it is not is not; \`WEIR_TRACE_SAMPLING\` is the part
-  that is recorded of the others. The decision travels on with the record.
+  that is recorded of those without one. What is not recorded costs next to nothing; its trace context goes to its record
+  as it came.
 - Spans wait in a queue of 2,048 and go out within a second. An endpoint that is away or slow costs spans, never a request:
   \`weir.trace.spans\` counts them, the log tells the outage and its end. A stop sends what is left, for at most 3 s.
 - Unset, nothing is made or loaded for tracing, and the trace context of a request goes to its record as it came.

@@ -8,6 +8,11 @@ export interface TraceContext {
   readonly traceState: string | undefined;
 }
 
+/** Whether the span is recorded, by the flags of its traceparent (W3C Trace Context § 3.2.2.5). */
+export function isSampled({ traceParent = "" }: TraceContext): boolean {
+  return (Number.parseInt(traceParent.slice(-2), 16) & 1) !== 0;
+}
+
 const TRACE_PARENT = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
 
 /**

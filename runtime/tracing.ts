@@ -6,7 +6,7 @@ import { type TraceContext } from "./trace-context.ts";
 
 /** A span that has begun. After its end nothing more can be said of it. */
 export interface Span<K extends keyof SpanAttributes = keyof SpanAttributes> {
-  /** The span as the parent of what happens elsewhere. It travels on whether or not the span is recorded. */
+  /** The span as the parent of what happens elsewhere. */
   readonly context: TraceContext;
   /** Adds attributes. */
   set(attributes: Partial<SpanAttributes[K]>): void;
@@ -18,19 +18,22 @@ export interface Span<K extends keyof SpanAttributes = keyof SpanAttributes> {
 export interface SpanStart<K extends keyof SpanAttributes> {
   readonly name: string;
   readonly attributes: Partial<SpanAttributes[K]>;
-  /** The parent where it is in another process. Without one it is the span that this runs within; without that, none. */
+  /** The parent, where it is known by its headers. Without a traceparent it is the span that this runs within. */
   readonly parent?: TraceContext;
-  /** Other spans that led to this one. A span without a parent is recorded where one of them is. */
+  /** Other spans that led to this one. */
   readonly links?: readonly TraceContext[];
 }
 
 /**
- * Makes spans. Where tracing is off there is no tracer, so that nothing is spent; the trace context of a request then
- * travels on as it came.
+ * Makes spans of what is recorded, and of nothing else: where tracing is off there is no tracer, and what is not sampled
+ * has no span. Nothing is spent then, and the trace context of a request travels on as it came.
  */
 export interface Tracer extends AsyncDisposable {
-  /** Begins a span (see spans.ts for its kind). */
-  start<K extends keyof SpanAttributes>(kind: K, start: SpanStart<K>): Span<K>;
+  /**
+   * Begins a span (see spans.ts for its kind), where it is recorded: below a parent that is, or linked to a span that is.
+   * Only a request may begin a trace without either; the ratio decides on it.
+   */
+  start<K extends keyof SpanAttributes>(kind: K, start: SpanStart<K>): Span<K> | undefined;
   /** Runs the work, and what it awaits, within the span. */
   within<T>(span: Span, work: () => T): T;
 }

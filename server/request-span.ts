@@ -27,23 +27,25 @@ const SERVER_ERRORS: ReadonlySet<Code> = new Set([
   Code.DataLoss,
 ]);
 
-/** Begins the span of an RPC call. */
-export function startRpcSpan(tracer: Tracer, name: string, request: ServerRequest): RequestSpan {
+/** Begins the span of an RPC call, where it is recorded. */
+export function startRpcSpan(tracer: Tracer, name: string, request: ServerRequest): RequestSpan | undefined {
   const isGrpc = (request.headers["content-type"] ?? "").startsWith("application/grpc");
   const span = tracer.start("rpc", {
     name,
     attributes: { "rpc.system.name": isGrpc ? "grpc" : "connectrpc", "rpc.method": name },
     parent: parentOf(request),
   });
-  return {
-    context: span.context,
-    end({ code, reason }) {
-      const status = isGrpc ? grpcStatus(code) : code && codeToString(code);
-      if (status !== undefined) span.set({ "rpc.status_code": status });
-      if (reason !== undefined) span.set({ "weir.reason": reason });
-      span.end(code !== undefined && SERVER_ERRORS.has(code) ? status : undefined);
-    },
-  };
+  return (
+    span && {
+      context: span.context,
+      end({ code, reason }) {
+        const status = isGrpc ? grpcStatus(code) : code && codeToString(code);
+        if (status !== undefined) span.set({ "rpc.status_code": status });
+        if (reason !== undefined) span.set({ "weir.reason": reason });
+        span.end(code !== undefined && SERVER_ERRORS.has(code) ? status : undefined);
+      },
+    }
+  );
 }
 
 /** The name of a code in gRPC, which writes it in capitals and CANCELLED with two L. */
@@ -52,8 +54,8 @@ function grpcStatus(code: Code | undefined): string {
   return code === Code.Canceled ? "CANCELLED" : codeToString(code).toUpperCase();
 }
 
-/** Begins the span of a plain HTTP request. */
-export function startHttpSpan(tracer: Tracer, path: string, request: ServerRequest): RequestSpan {
+/** Begins the span of a plain HTTP request, where it is recorded. */
+export function startHttpSpan(tracer: Tracer, path: string, request: ServerRequest): RequestSpan | undefined {
   const { method = "", headers, socket } = request;
   const scheme = headers[":scheme"] ?? ("encrypted" in socket ? "https" : "http");
   const span = tracer.start("http", {
@@ -66,14 +68,16 @@ export function startHttpSpan(tracer: Tracer, path: string, request: ServerReque
     },
     parent: parentOf(request),
   });
-  return {
-    context: span.context,
-    end({ reason, status = 0 }) {
-      span.set({ "http.response.status_code": status });
-      if (reason !== undefined) span.set({ "weir.reason": reason });
-      span.end(status >= 500 ? String(status) : undefined);
-    },
-  };
+  return (
+    span && {
+      context: span.context,
+      end({ reason, status = 0 }) {
+        span.set({ "http.response.status_code": status });
+        if (reason !== undefined) span.set({ "weir.reason": reason });
+        span.end(status >= 500 ? String(status) : undefined);
+      },
+    }
+  );
 }
 
 function parentOf({ headers }: ServerRequest): TraceContext {

@@ -30,21 +30,24 @@ function recordOf(traceParent: string | undefined, index: number): ReceivedRecor
   };
 }
 
-/** The spans of one batch whose records have these contexts; the ratio is 0 or 1 of what has no context at all. */
+/** The spans of one batch whose records have these contexts. */
 async function spansOf(
   traceParents: readonly (string | undefined)[],
-  sampling = 0,
   records: ConsumerHandler["records"] = async () => {},
 ): Promise<readonly ReceivedSpan[]> {
   const before = sink.spans.length;
   const tracer: Tracer | undefined = await createTracer({
     otlpEndpoint: sink.url,
-    sampling,
+    sampling: 1,
     serviceName: "test",
     telemetry: { count() {} },
     log: silentLogger,
   });
-  const handler = traceHandler({ assigned: async () => 0n, records, revoked() {} }, "group", tracer);
+  const handler = traceHandler(
+    { assigned: async () => 0n, records, passed: async () => {}, revoked() {} },
+    "group",
+    tracer,
+  );
   const { signal } = new AbortController();
   await handler.records(PARTITION, traceParents.map(recordOf), signal).catch(() => undefined);
   await tracer?.[Symbol.asyncDispose]();
@@ -54,14 +57,14 @@ async function spansOf(
 const context = ({ trace, span }: typeof A, flags = SAMPLED): string => `00-${trace}-${span}-${flags}`;
 const link = ({ trace, span }: typeof A) => ({ traceId: trace, spanId: span });
 
-it("begins a trace of its own where its records are of several, with a link to each", async () => {
+it("begins a trace of its own where its records are of several, with a link to each that is recorded", async () => {
   const spans = await spansOf([context(A), undefined, context(B, UNSAMPLED), "not a traceparent"]);
   expect(spans).toHaveLength(1);
   const [span] = spans;
   expect(span).toMatchObject({
     kind: "CONSUMER",
     parentSpanId: "",
-    links: [link(A), link(B)],
+    links: [link(A)],
     attributes: {
       "messaging.destination.name": "events",
       "messaging.destination.partition.id": "7",
@@ -79,10 +82,12 @@ it("is a part of the trace that all its records are of", async () => {
   expect(span).toMatchObject({ traceId: A.trace, parentSpanId: A.span, links: [link(A), link(other)] });
 });
 
-it("is recorded where one of its records is, and by the ratio where none has a context", async () => {
-  expect(await spansOf([context(A, UNSAMPLED), context(B, UNSAMPLED)], 1)).toEqual([]);
-  expect(await spansOf([undefined], 0)).toEqual([]);
-  expect(await spansOf([undefined], 1)).toHaveLength(1);
+it("has no span where none of its records has, whatever the ratio is", async () => {
+  const batches: string[] = [];
+  const handle: ConsumerHandler["records"] = async (_, records) => void batches.push(`${records.length}`);
+  expect(await spansOf([context(A, UNSAMPLED), context(B, UNSAMPLED)], handle)).toEqual([]);
+  expect(await spansOf([undefined], handle)).toEqual([]);
+  expect(batches).toEqual(["2", "1"]);
 });
 
 it("links a batch of the largest size whole", async () => {
@@ -95,6 +100,6 @@ it("links a batch of the largest size whole", async () => {
 });
 
 it("says what it failed for", async () => {
-  const [span] = await spansOf([context(A)], 0, () => Promise.reject(new RangeError("no")));
+  const [span] = await spansOf([context(A)], () => Promise.reject(new RangeError("no")));
   expect(span).toMatchObject({ isError: true, attributes: { "error.type": "RangeError" } });
 });

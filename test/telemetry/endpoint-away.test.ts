@@ -57,7 +57,7 @@ async function createWatchedTracer(otlpEndpoint: string) {
 }
 
 function makeSpans(tracer: Tracer, count: number): void {
-  for (let i = 0; i < count; i++) tracer.start("http", { name: "GET /", attributes: {} }).end();
+  for (let i = 0; i < count; i++) tracer.start("http", { name: "GET /", attributes: {} })?.end();
 }
 
 it("tells an outage and its end once each, and counts what it cost", async () => {
