@@ -1,6 +1,6 @@
 import { defineConfig } from "vitest/config";
 
-const folders = "{core,runtime,kafka,postgres,server,workers,sdk,dev}";
+const folders = "{core,runtime,kafka,postgres,server,workers,sdk,cli,dev}";
 // kafkajs sets timers in the past, of which Node warns once each.
 const execArgv = ["--disable-warning=TimeoutNegativeWarning"];
 

@@ -19,7 +19,18 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
-const FOLDERS = ["core", "runtime", "kafka", "postgres", "sdk", "server", "workers", "dev", "test"] as const;
+const FOLDERS = [
+  "core",
+  "runtime",
+  "kafka",
+  "postgres",
+  "sdk",
+  "cli",
+  "server",
+  "workers",
+  "dev",
+  "test",
+] as const;
 type Folder = (typeof FOLDERS)[number];
 
 const MAY_IMPORT: Readonly<Record<Folder, readonly Folder[]>> = {
@@ -28,15 +39,18 @@ const MAY_IMPORT: Readonly<Record<Folder, readonly Folder[]>> = {
   kafka: ["core", "runtime"],
   postgres: ["core", "runtime"],
   sdk: ["core"],
+  cli: ["sdk"],
   server: ["core", "runtime", "kafka", "postgres", "sdk"],
   workers: ["core", "runtime", "kafka", "postgres"],
   dev: ["core", "runtime"],
-  test: ["core", "runtime", "kafka", "postgres", "sdk", "server", "workers", "dev"],
+  test: ["core", "runtime", "kafka", "postgres", "sdk", "cli", "server", "workers", "dev"],
 };
 
+const PACKAGES: readonly Folder[] = ["sdk", "cli"];
+
 const LIBRARIES: Readonly<Record<string, readonly Folder[]>> = {
-  "node:fs": ["runtime", "kafka", "postgres", "server", "workers", "dev"],
-  "node:fs/promises": ["runtime", "kafka", "postgres", "server", "workers", "dev"],
+  "node:fs": ["cli", "runtime", "kafka", "postgres", "server", "workers", "dev"],
+  "node:fs/promises": ["cli", "runtime", "kafka", "postgres", "server", "workers", "dev"],
   fs: [],
   kafkajs: ["kafka"],
   "@platformatic/kafka": ["kafka"],
@@ -54,6 +68,7 @@ const LIBRARIES: Readonly<Record<string, readonly Folder[]>> = {
   "@bufbuild/protobuf/wkt": ["sdk", "server"],
   jose: ["server", "dev"],
   cors: ["server"],
+  "csv-parse": ["cli"],
 };
 
 /** How a file reaches another folder, as our code writes it and as somebody may try it. */
@@ -121,13 +136,16 @@ const PAIRS = FOLDERS.flatMap((from) =>
     specifiers(to).map((specifier) => ({ from, to, specifier, allowed: MAY_IMPORT[from].includes(to) })),
   ),
 );
+/** The compiler lets a folder reach what those that it may import do: there the linter is alone. */
+const isWithinReach = ({ from, to }: { readonly from: Folder; readonly to: Folder }): boolean =>
+  MAY_IMPORT[from].some((near) => near === to || isWithinReach({ from: near, to }));
 const isByName = ({ specifier }: (typeof PAIRS)[number]): boolean => specifier.startsWith("#");
 const fileOf = (pair: (typeof PAIRS)[number]): string =>
   `${pair.from}/to-${pair.to}-by-${isByName(pair) ? "name" : "path"}.ts`;
 
-/** Our code's own way: by name, but by path in the SDK, which has a package.json of its own, and in the tests. */
+/** Our code's own way: by name, but by path in packages, which have a package.json of their own, and in the tests. */
 const isOurWay = (pair: (typeof PAIRS)[number]): boolean =>
-  pair.from === "test" || isByName(pair) !== (pair.from === "sdk");
+  pair.from === "test" || isByName(pair) !== PACKAGES.includes(pair.from);
 
 describe("between folders", () => {
   let compiled: readonly string[];
@@ -151,10 +169,13 @@ describe("between folders", () => {
     expect(PAIRS.filter((pair) => !pair.allowed).length).toBeGreaterThan(60);
   });
 
-  it.each(PAIRS.filter((pair) => !pair.allowed))("the compiler refuses $specifier in $from", (pair) => {
-    // TS6307: not in a project that this one references.
-    expect(compiled).toContain(`${fileOf(pair)} TS6307`);
-  });
+  it.each(PAIRS.filter((pair) => !isWithinReach(pair)))(
+    "the compiler refuses $specifier in $from",
+    (pair) => {
+      // TS6307: not in a project that this one references.
+      expect(compiled).toContain(`${fileOf(pair)} TS6307`);
+    },
+  );
 
   it.each(PAIRS.filter((pair) => !pair.allowed))("the linter refuses $specifier in $from", (pair) => {
     expect(linted).toContain(`${fileOf(pair)} no-restricted-imports`);

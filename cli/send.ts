@@ -1,0 +1,155 @@
+import { open } from "node:fs/promises";
+import { extname, join, parse } from "node:path";
+import { parseArgs } from "node:util";
+
+import { type PublishError, type Publisher } from "../sdk/index.ts";
+import { connect, CONNECTION_HELP, CONNECTION_OPTIONS } from "./connection.ts";
+import { type Ledger, openLedger } from "./ledger.ts";
+import { bar, count, rate, showProgress } from "./progress.ts";
+import { type Format, type InputRecord, readRecords } from "./records.ts";
+import { type Stop, stopOnSignals } from "./stop.ts";
+import { UsageError } from "./usage-error.ts";
+
+/** The command's help. */
+export const SEND_HELP: string = `Usage: weir send FILE [options]
+
+Sends the events of a file, or of standard input where FILE is "-".
+
+  .ndjson, .jsonl    a CloudEvent in the JSON format on each line
+  .csv               a row of attribute names (and "data"), then a row for each event; an empty cell is an
+                     absent attribute
+
+  --format FORMAT    ndjson or csv, where the name does not tell; ndjson by default
+  --refused FILE     where what is refused goes, with the reason; FILE.refused.ndjson by default
+${CONNECTION_HELP}
+How far it has come is kept beside the file, in FILE.weir-send.json. When it was broken off, the same command goes
+on there. Sending something twice does no harm: Weir stores the same source, id and time once.
+
+Exit code: 0 every event was acknowledged; 1 some were refused; 2 it could not begin; 3 it was broken off.
+`;
+
+/** The codes of refusals that are for what the event is: INVALID_ARGUMENT and OUT_OF_RANGE. */
+const EVENT_AT_FAULT: readonly number[] = [3, 11];
+/** So many records are held at most while the first of them waits for its outcome. */
+const MAX_WAITING = 20_000;
+const SAVE_EVERY_MS = 250;
+
+interface Input extends AsyncDisposable {
+  readonly bytes: AsyncIterable<Buffer>;
+  /** How many there are, where that is known. */
+  readonly size: number | undefined;
+}
+
+/** `weir send`. Resolves with the exit code. */
+export async function send(args: readonly string[]): Promise<number> {
+  const { values, positionals } = parseArgs({
+    args: [...args],
+    allowPositionals: true,
+    options: { ...CONNECTION_OPTIONS, format: { type: "string" }, refused: { type: "string" } },
+  });
+  const [name, ...more] = positionals;
+  if (name === undefined || more.length > 0) throw new UsageError("Name one FILE, or - for standard input.");
+  const format = formatOf(name, values.format);
+  const { url, weir } = connect(values);
+  const refused = values.refused ?? refusedFileOf(name);
+  const state = name === "-" ? undefined : `${name}.weir-send.json`;
+  await using input = await openInput(name);
+  using ledger = openLedger({ state, refused, url });
+
+  using stop = stopOnSignals();
+  const started = performance.now();
+  let position = 0;
+  const line = (): string => {
+    const part = input.size === undefined ? "" : `${bar(position, input.size)}  `;
+    return `${part}${told(ledger, performance.now() - started)}`;
+  };
+  const saving = setInterval(() => ledger.save(), SAVE_EVERY_MS);
+  try {
+    using _ = showProgress(process.stderr, line);
+    await using publisher = weir.publisher({ signal: stop.signal });
+    for await (const record of readRecords(input.bytes, format)) {
+      if (stop.signal.aborted) break;
+      ({ position } = record);
+      await sendRecord(record, { ledger, publisher, stop });
+    }
+  } finally {
+    clearInterval(saving);
+  }
+
+  process.stdout.write(`${told(ledger, performance.now() - started)}\n`);
+  if (ledger.counts.refused > 0) process.stdout.write(`What was refused, and why: ${refused}\n`);
+  if (stop.signal.aborted) {
+    ledger.save();
+    const next =
+      state === undefined
+        ? "Send the whole input again: what Weir has already is stored once."
+        : "The same command goes on from there.";
+    process.stderr.write(`Broken off: ${(stop.signal.reason as Error).message}\n${next}\n`);
+    return 3;
+  }
+  ledger.finish();
+  return ledger.counts.refused > 0 ? 1 : 0;
+}
+
+/** Hands one record in; resolves when the next may follow. */
+async function sendRecord(
+  record: InputRecord,
+  to: { readonly ledger: Ledger; readonly publisher: Publisher; readonly stop: Stop },
+): Promise<void> {
+  const { ledger, publisher, stop } = to;
+  const entry = ledger.open(record.raw, record.line);
+  if (entry === undefined) return;
+  const { event, violations } = record.parse();
+  if (event === undefined) {
+    const message = violations.map(({ field, description }) =>
+      field === "" ? description : `${field}: ${description}`,
+    );
+    entry.refuse({ reason: violations[0]?.reason ?? "MALFORMED", message: message.join("; "), violations });
+    return;
+  }
+  while (ledger.waiting > MAX_WAITING && !stop.signal.aborted) await ledger.first;
+  await publisher.ready();
+  publisher.publish(event).then(
+    () => entry.acknowledge(),
+    (error: PublishError) => {
+      const { answer, reason } = error;
+      if (answer !== undefined && EVENT_AT_FAULT.includes(answer.code)) {
+        entry.refuse({ reason, message: answer.message, violations: answer.violations });
+        return;
+      }
+      entry.leave();
+      stop.now(error);
+    },
+  );
+}
+
+function told({ counts, before }: Ledger, ms: number): string {
+  const { records, refused } = counts;
+  const speed = rate(Math.max(0, records - before.records), ms);
+  return `${count(records - refused)} events acknowledged, ${count(refused)} refused, ${speed}`;
+}
+
+function formatOf(name: string, asked: string | undefined): Format {
+  if (asked === "ndjson" || asked === "csv") return asked;
+  if (asked !== undefined) throw new UsageError(`--format: ${asked} is none; there are ndjson and csv.`);
+  return extname(name).toLowerCase() === ".csv" ? "csv" : "ndjson";
+}
+
+/** Such as "in/orders.refused.ndjson" of "in/orders.csv". */
+function refusedFileOf(name: string): string {
+  if (name === "-") return "stdin.refused.ndjson";
+  const { dir, name: base } = parse(name);
+  return join(dir, `${base}.refused.ndjson`);
+}
+
+async function openInput(name: string): Promise<Input> {
+  if (name === "-") return { bytes: process.stdin, size: undefined, [Symbol.asyncDispose]: async () => {} };
+  try {
+    const file = await open(name);
+    const { size } = await file.stat();
+    const bytes = file.createReadStream({ highWaterMark: 256 * 1024 });
+    return { bytes, size, [Symbol.asyncDispose]: () => file.close() };
+  } catch (error) {
+    throw new UsageError(`${name} cannot be read: ${(error as Error).message}`);
+  }
+}
