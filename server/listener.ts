@@ -45,6 +45,7 @@ export interface Listener {
 
 const IDLE_TIMEOUT_MS = 75_000;
 const CHECK_INTERVAL_MS = 1_000;
+const REFUSALS_INTERVAL_MS = 10_000;
 const MAX_CONCURRENT_STREAMS = 256;
 /** One connection carries many calls, so its window must not be that of one. */
 const CONNECTION_WINDOW_BYTES = 1024 * 1024;
@@ -94,7 +95,7 @@ export async function listen(options: ListenerOptions, handler: RequestHandler):
       ? net.createServer(SOCKET_OPTIONS, decide)
       : createTls(options, options.tls, decide);
   front.maxConnections = options.maxConnections;
-  front.on("drop", () => options.log.debug("A connection was refused: WEIR_MAX_CONNECTIONS are open"));
+  front.on("drop", warnOfRefusals(options));
   front.on("connection", (socket: net.Socket) => {
     sockets.add(socket);
     socket.once("close", () => sockets.delete(socket));
@@ -122,6 +123,22 @@ export async function listen(options: ListenerOptions, handler: RequestHandler):
       clearTimeout(timer);
       h1.server.close();
     },
+  };
+}
+
+/** Says that connections are refused, at most every ten seconds: each refusal would be a line that a stranger causes. */
+function warnOfRefusals({ log, maxConnections }: ListenerOptions): () => void {
+  let refused = 0;
+  return () => {
+    refused += 1;
+    if (refused > 1) return;
+    setTimeout(() => {
+      log.warn("Connections were refused: as many as WEIR_MAX_CONNECTIONS are open", {
+        refused,
+        maxConnections,
+      });
+      refused = 0;
+    }, REFUSALS_INTERVAL_MS).unref();
   };
 }
 
@@ -222,6 +239,7 @@ function createHttp2(
   server.on("session", (session) => {
     sessions.add(session);
     session.setLocalWindowSize(CONNECTION_WINDOW_BYTES);
+    endWhenLeft(session);
     endWhenIdle(session, options.headerTimeoutMs, options.idleTimeoutMs ?? IDLE_TIMEOUT_MS);
     session.once("close", () => sessions.delete(session));
   });
@@ -234,6 +252,14 @@ function createHttp2(
       for (const session of sessions) session.close();
     },
   };
+}
+
+/**
+ * A client that leaves without a GOAWAY ends its side of the connection and no more: Node would keep the session, as one
+ * that may still be answered. What is being answered may finish.
+ */
+function endWhenLeft(session: http2.ServerHttp2Session): void {
+  session.socket.once("end", () => session.close());
 }
 
 /** Node keeps a session for ever that sends half a preface, half a header block, or nothing any more. */

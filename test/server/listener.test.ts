@@ -324,3 +324,19 @@ describe("close", () => {
     expect(socket.destroyed).toBe(true);
   });
 });
+
+describe("an HTTP/2 client that leaves without a word", () => {
+  it("gives its connection back at once", async () => {
+    const listener = await serve(echo, { headerTimeoutMs: 30_000, requestTimeoutMs: 30_000 });
+    const socket = connect(listener.port);
+    // GET / of the authority "a", by HPACK's static table.
+    const get = Buffer.from([0x82, 0x84, 0x86, 0x41, 0x01, 0x61]);
+    socket.write(Buffer.concat([PREFACE, SETTINGS, frame(1, 0x5, 1, get)]));
+    let received = "";
+    socket.on("data", (chunk: Buffer) => (received += chunk.toString("latin1")));
+    await expect.poll(() => received).toContain("HTTP/2.0 /");
+    expect(listener.connections.h2).toBe(1);
+    socket.end();
+    await expect.poll(() => listener.connections.h2).toBe(0);
+  });
+});
