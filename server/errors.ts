@@ -21,6 +21,15 @@ interface Detail {
 /** The messages that stand in the details of errors: what writes a google.rpc.Status as JSON must know them. */
 export const DETAIL_TYPES: Registry = createRegistry(ErrorInfoSchema, BadRequestSchema, RetryInfoSchema);
 
+/**
+ * How RPC messages are read and written as JSON. A field or enum name that nobody knows is refused, unlike Connect's own
+ * default: to ignore it would acknowledge an event and lose a part of it.
+ */
+export const JSON_OPTIONS: { readonly registry: Registry; readonly ignoreUnknownFields: false } = {
+  registry: DETAIL_TYPES,
+  ignoreUnknownFields: false,
+};
+
 /** ErrorInfo.domain of every error: whose list its reason is from. */
 export const ERROR_DOMAIN = "weir";
 

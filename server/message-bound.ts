@@ -1,5 +1,6 @@
+import { isUtf8 } from "node:buffer";
 import { type DescField, type DescMessage, ScalarType } from "@bufbuild/protobuf";
-import { BinaryReader, WireType } from "@bufbuild/protobuf/wire";
+import { base64Decode, BinaryReader, WireType } from "@bufbuild/protobuf/wire";
 import { Code } from "@connectrpc/connect";
 import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
 import { toConnectError } from "./errors.ts";
@@ -13,6 +14,8 @@ export const MAX_PARTS = 150_000;
 /** What is smaller cannot have more: a part takes two bytes at the least. */
 const SMALL = MAX_PARTS * 2;
 
+const COMPRESSIONS = [compressionGzip, compressionBrotli];
+
 interface Wire {
   /** Messages stand in frames: a byte of flags, four of length (gRPC, gRPC-Web, streams of Connect). */
   readonly framed: boolean;
@@ -21,10 +24,11 @@ interface Wire {
 }
 
 /**
- * Passes on the bytes of a request, once each message of it is known to have no more parts than MAX_PARTS. Bytes that
- * are no message, do not inflate, or are over the read limit pass too: the RPC library says what is wrong with them.
+ * Passes on the bytes of a request, once each message of it is known to have no more parts than MAX_PARTS and, in JSON, to
+ * be UTF-8. Bytes that are no message, do not inflate, or are over the read limit pass too: the RPC library says what is
+ * wrong with them.
  *
- * @throws ConnectError INVALID_ARGUMENT (TOO_LARGE) for a message with more.
+ * @throws ConnectError INVALID_ARGUMENT: TOO_LARGE for a message with more, INVALID_REQUEST for one that is not UTF-8.
  */
 export function boundMessages(
   body: AsyncIterable<Uint8Array>,
@@ -36,18 +40,59 @@ export function boundMessages(
   if (wire === undefined) return body;
   const { framed, json, inflate } = wire;
   // Nearly every request: HTTP holds it to its length.
-  if (!framed && inflate === undefined && Number(header.get("content-length") ?? SMALL) < SMALL) return body;
+  if (!framed && !json && inflate === undefined && Number(header.get("content-length") ?? SMALL) < SMALL)
+    return body;
   const demand = async (bytes: Uint8Array, isCompressed: boolean): Promise<void> => {
     const message =
       isCompressed && inflate !== undefined
         ? await inflate(bytes, readLimitBytes).catch(() => new Uint8Array())
         : bytes;
-    if (message.length < SMALL) return;
-    if (json ? jsonParts(message) > MAX_PARTS : hasTooManyParts(message, input)) throw tooManyParts();
+    demandMessage(message, json, input);
   };
   return framed
-    ? boundFrames(body, demand, readLimitBytes)
+    ? boundFrames(body, demand, json ? 0 : SMALL, readLimitBytes)
     : boundWhole(body, (bytes) => demand(bytes, inflate !== undefined), readLimitBytes);
+}
+
+/**
+ * The same for the message in the query of a GET (Connect protocol, "Unary-Get-Request").
+ *
+ * @throws ConnectError as boundMessages does.
+ */
+export async function boundQuery(url: string, input: DescMessage, readLimitBytes: number): Promise<void> {
+  const { search, searchParams: query } = new URL(url);
+  try {
+    // What URLSearchParams puts U+FFFD for, this throws on.
+    decodeURIComponent(search);
+  } catch {
+    throw notUtf8("The query of the URL");
+  }
+  const text = query.get("message") ?? "";
+  const inflate = COMPRESSIONS.find(({ name }) => name === query.get("compression"))?.decompress;
+  let message: Uint8Array;
+  try {
+    const bytes = query.get("base64") === "1" ? base64Decode(text) : Buffer.from(text);
+    message = inflate === undefined ? bytes : await inflate(bytes, readLimitBytes);
+  } catch {
+    return;
+  }
+  demandMessage(message, query.get("encoding") === "json", input);
+}
+
+/**
+ * A decoder that puts U+FFFD for what is not UTF-8 makes one of two different ids, and the second event is lost as a
+ * repeat of the first.
+ *
+ * @throws ConnectError INVALID_ARGUMENT (INVALID_REQUEST) where the JSON text is not UTF-8.
+ */
+export function demandUtf8(json: Uint8Array): void {
+  if (!isUtf8(json)) throw notUtf8("The message");
+}
+
+function demandMessage(message: Uint8Array, isJson: boolean, input: DescMessage): void {
+  if (isJson) demandUtf8(message);
+  if (message.length < SMALL) return;
+  if (isJson ? jsonParts(message) > MAX_PARTS : hasTooManyParts(message, input)) throw tooManyParts();
 }
 
 async function* boundWhole(
@@ -78,7 +123,7 @@ function wireOf(header: Headers): Wire | undefined {
       : stream !== undefined
         ? "connect-content-encoding"
         : "content-encoding";
-  const compression = [compressionGzip, compressionBrotli].find((each) => each.name === header.get(name));
+  const compression = COMPRESSIONS.find((each) => each.name === header.get(name));
   return {
     framed: kind !== undefined || stream !== undefined,
     json: format?.toLowerCase() === "json",
@@ -91,6 +136,8 @@ const HEAD_BYTES = 5;
 async function* boundFrames(
   body: AsyncIterable<Uint8Array>,
   demand: (bytes: Uint8Array, isCompressed: boolean) => Promise<void>,
+  /** A smaller message is not looked at. */
+  leastBytes: number,
   readLimitBytes: number,
 ): AsyncGenerator<Uint8Array> {
   let held: Uint8Array[] = [];
@@ -116,7 +163,7 @@ async function* boundFrames(
       if (rest.length < HEAD_BYTES) break;
       const isCompressed = (rest[0]! & 1) === 1;
       const end = HEAD_BYTES + rest.readUInt32BE(1);
-      if (end > readLimitBytes + HEAD_BYTES || (!isCompressed && end < SMALL)) {
+      if (end > readLimitBytes + HEAD_BYTES || (!isCompressed && end < leastBytes)) {
         passing = end;
       } else if (rest.length < end) {
         needed = end;
@@ -202,6 +249,14 @@ function isPacked(field: DescField): boolean {
     listKind === "enum" ||
     (listKind === "scalar" && scalar !== ScalarType.STRING && scalar !== ScalarType.BYTES)
   );
+}
+
+function notUtf8(what: string): Error {
+  return toConnectError({
+    code: Code.InvalidArgument,
+    reason: "INVALID_REQUEST",
+    message: `${what} is not UTF-8, which JSON must be (RFC 8259 section 8.1): encode it in UTF-8. Nothing was done with it.`,
+  });
 }
 
 function tooManyParts(): Error {

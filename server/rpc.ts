@@ -13,8 +13,9 @@ import { type Authorize, principalKey } from "./auth.ts";
 import { createCallDeadlines } from "./call-deadlines.ts";
 import { abortable, abortableItems, causeOf, type DeadlineLimits } from "./deadlines.ts";
 import { asInputFault, type ErrorFunnel } from "./error-funnel.ts";
-import { DETAIL_TYPES, toConnectError } from "./errors.ts";
+import { JSON_OPTIONS, toConnectError } from "./errors.ts";
 import { type ServerRequest, type ServerResponse } from "./listener.ts";
+import { boundQuery } from "./message-bound.ts";
 import { startRpcSpan } from "./request-span.ts";
 import { serveCall } from "./rpc-adapter.ts";
 import { callKey, measureCall, methodName, outcomeOf } from "./rpc-call.ts";
@@ -82,6 +83,9 @@ export function createRpc(options: RpcOptions): Rpc {
         if (!authorization.ok) throw toConnectError(authorization.failure);
         values.set(principalKey, authorization.caller.principal);
       }
+      if (context.requestMethod === "GET") {
+        await boundQuery(context.url, method.input, options.readLimitBytes);
+      }
       if (method.methodKind === "unary") return;
       const mine = needed === "open" ? streams.open : streams.scoped;
       if (mine.count >= mine.limit) throw streamCapacity(mine.limit);
@@ -95,7 +99,7 @@ export function createRpc(options: RpcOptions): Rpc {
   const router = createConnectRouter({
     acceptCompression: [compressionGzip, compressionBrotli],
     readMaxBytes: options.readLimitBytes,
-    jsonOptions: { registry: DETAIL_TYPES },
+    jsonOptions: JSON_OPTIONS,
     // Nobody reads them here, and each would cost an object.
     binaryOptions: { readUnknownFields: false },
     shutdownSignal: options.shutdown,

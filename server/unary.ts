@@ -12,9 +12,10 @@ import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
 import { type Authorize, principalKey } from "./auth.ts";
 import { type WithDeadline } from "./call-deadlines.ts";
 import { asInputFault } from "./error-funnel.ts";
-import { DETAIL_TYPES, httpAnswerOf, toConnectError } from "./errors.ts";
+import { httpAnswerOf, JSON_OPTIONS, toConnectError } from "./errors.ts";
 import { type HttpAnswer, writeAnswer } from "./http-answer.ts";
 import { type ServerRequest, type ServerResponse } from "./listener.ts";
+import { demandUtf8 } from "./message-bound.ts";
 import { passOn } from "./rpc-adapter.ts";
 import { readBody } from "./request-body.ts";
 import { type RequestSpan } from "./request-span.ts";
@@ -61,7 +62,7 @@ export function unaryMethods<S extends DescService>(
     const serialization = createMethodSerializationLookup(
       spec.method,
       { readUnknownFields: false },
-      { registry: DETAIL_TYPES },
+      JSON_OPTIONS,
       limits,
     );
     return [{ method: spec.method, impl: spec.impl as UnaryMethod["impl"], serialization }];
@@ -126,6 +127,7 @@ async function call(
   if (!authorization.ok) throw toConnectError(authorization.failure);
   const body = await readBody(request, readLimitBytes, signal);
   const isBinary = request.headers["content-type"]?.toLowerCase() === "application/proto";
+  if (!isBinary) demandUtf8(body);
   const message = parse(serialization.getI(isBinary), body);
   const context = createContext({ ...call, method, principal: authorization.caller.principal });
   const output = (await impl(message, context)) as Message;

@@ -111,7 +111,12 @@ describe("a plain unary call is answered as the RPC library answers it:", () => 
       { body: jsonRequest("good"), headers: { "content-type": "application/json; charset=UTF-8" } },
       200,
     ],
-    ["JSON with an unknown field", { body: '{"event":{"id":"a"},"more":1}', headers: JSON_TYPE }, 200],
+    ["JSON with an unknown field", { body: '{"event":{"id":"a"},"more":1}', headers: JSON_TYPE }, 400],
+    [
+      "JSON that is not UTF-8",
+      { body: Buffer.from('{"event":{"id":"\xe9"}}', "latin1"), headers: JSON_TYPE },
+      400,
+    ],
     ["an empty message", { body: "" }, 200],
     ["an answer that is a message", { path: "/weir.v1.IngestService/ValidateEvent" }, 200],
     ["a query", { path: `${PATH}?a=b` }, 200],
