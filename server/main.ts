@@ -1,3 +1,4 @@
+import cluster from "node:cluster";
 import { type ConnectRouter } from "@connectrpc/connect";
 import { Health } from "#gen/health/v1/health_pb.ts";
 import { IngestService } from "#gen/weir/v1/ingest_pb.ts";
@@ -13,6 +14,7 @@ import { createAuthorize } from "./auth.ts";
 import { createCors } from "./cors.ts";
 import { createDispatch } from "./dispatch.ts";
 import { createErrorFunnel } from "./error-funnel.ts";
+import { createFleet } from "./fleet.ts";
 import { observeServer } from "./gauges.ts";
 import { createHealthService } from "./health.ts";
 import { createEventRoutes } from "./http-events.ts";
@@ -46,6 +48,11 @@ const NEEDS = [
 async function start(context: ProcessContext<(typeof NEEDS)[number]>): Promise<readonly Service[]> {
   const { config, log, telemetry, tracer, resources, stopping } = context;
   const { http, kafka, search } = config;
+  if (http.processes > 1 && http.metricsPort !== undefined && cluster.isPrimary) {
+    return [
+      createFleet({ processes: http.processes, metricsPort: http.metricsPort, log: log.scope("fleet") }),
+    ];
+  }
   const { host, drainTimeoutMs } = config.process;
 
   // The boot stops here where the token's key cannot be used.

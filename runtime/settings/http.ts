@@ -2,6 +2,7 @@ import { duration, file, integer, listOf, origin, port, size } from "./forms.ts"
 import { type Group } from "./setting.ts";
 
 interface Values {
+  readonly processes: number;
   readonly port: number;
   readonly metricsPort: number | undefined;
   readonly tlsCertificate: string | undefined;
@@ -27,6 +28,14 @@ export interface HttpConfig extends Omit<Values, "tlsCertificate" | "tlsKey"> {
 export const HTTP: Group<Values, HttpConfig> = {
   title: "Server: listening",
   settings: {
+    processes: {
+      name: "WEIR_SERVER_PROCESSES",
+      form: integer(1, 256),
+      default: "1",
+      unit: "processes",
+      meaning:
+        "How many processes serve WEIR_PORT. Every limit, queue and pool is that of one process. Above 1, WEIR_METRICS_PORT must be set.",
+    },
     port: {
       name: "WEIR_PORT",
       form: port,
@@ -38,7 +47,8 @@ export const HTTP: Group<Values, HttpConfig> = {
       name: "WEIR_METRICS_PORT",
       form: port,
       unit: "port",
-      meaning: "A port of its own for /metrics. Unset: /metrics is served on WEIR_PORT.",
+      meaning:
+        "A port of its own for /metrics. Unset: /metrics is served on WEIR_PORT. Of several processes, each further one has the next port.",
     },
     tlsCertificate: {
       name: "WEIR_TLS_CERT_FILE",
@@ -131,6 +141,15 @@ export const HTTP: Group<Values, HttpConfig> = {
     }
     if (tlsCertificate !== undefined && tlsKey === undefined) {
       report("WEIR_TLS_KEY_FILE", "must be set where WEIR_TLS_CERT_FILE is");
+    }
+    const { processes, metricsPort } = values;
+    if (processes > 1 && !(metricsPort !== undefined && metricsPort > 0)) {
+      report(
+        "WEIR_METRICS_PORT",
+        "must be set, and not to 0, where WEIR_SERVER_PROCESSES is above 1: each process has metrics of its own, on a port of its own",
+      );
+    } else if (metricsPort !== undefined && metricsPort + processes - 1 > 65_535) {
+      report("WEIR_METRICS_PORT", "leaves no port for the last of WEIR_SERVER_PROCESSES");
     }
     const tls =
       tlsCertificate === undefined || tlsKey === undefined
