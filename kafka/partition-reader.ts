@@ -71,6 +71,8 @@ export function createPartitionReader(options: ReaderOptions): PartitionReader {
   let fault: string | undefined = "the partition is being taken over";
   /** The offset that is to be fetched next; undefined while nothing is to be. */
   let position: bigint | undefined;
+  /** What is below it was handed over. */
+  let done = 0n;
   let end = 0n;
   let buffer: ReceivedRecord[] = [];
   let buffered = 0;
@@ -96,6 +98,7 @@ export function createPartitionReader(options: ReaderOptions): PartitionReader {
     fault = undefined;
     if (stopping.signal.aborted) return;
     position = offset;
+    done = offset;
     isPaused = false;
     source.seek(offset);
     source.resume();
@@ -106,9 +109,10 @@ export function createPartitionReader(options: ReaderOptions): PartitionReader {
     arrived = Promise.withResolvers();
   }
 
-  /** The next records to hand over; none when the reader is to stop. */
-  async function take(): Promise<readonly ReceivedRecord[]> {
-    while (buffer.length === 0 && !stopping.signal.aborted) await arrived.promise;
+  /** The next records to hand over: none where the log goes on without any, undefined when the reader is to stop. */
+  async function take(): Promise<readonly ReceivedRecord[] | undefined> {
+    while (buffer.length === 0 && position === done && !stopping.signal.aborted) await arrived.promise;
+    if (buffer.length === 0 && !stopping.signal.aborted) return [];
     let isLate = false;
     const timer = setTimeout(() => {
       isLate = true;
@@ -124,7 +128,7 @@ export function createPartitionReader(options: ReaderOptions): PartitionReader {
       await arrived.promise;
     }
     clearTimeout(timer);
-    if (stopping.signal.aborted) return [];
+    if (stopping.signal.aborted) return undefined;
     const records = buffer.splice(0, batchRecords);
     for (const record of records) buffered -= size(record);
     if (isPaused && buffered < bufferBytes / 2) {
@@ -140,10 +144,14 @@ export function createPartitionReader(options: ReaderOptions): PartitionReader {
     while (!stopping.signal.aborted) {
       try {
         await open();
-        for (let records = await take(); records.length > 0; records = await take()) {
-          await handler.records(partition, records, letGo.signal);
+        for (let records = await take(); records !== undefined; records = await take()) {
+          const last = records.at(-1);
+          const next = last === undefined ? position! : last.offset + 1n;
+          if (last === undefined) await handler.passed(partition, next);
+          else await handler.records(partition, records, letGo.signal);
           failures = 0;
-          if (!isLost) await source.commit(records.at(-1)!.offset + 1n);
+          done = next;
+          if (!isLost) await source.commit(next);
         }
       } catch (error) {
         close();

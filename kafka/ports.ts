@@ -92,6 +92,11 @@ export interface ConsumerHandler {
    * other partitions go on meanwhile. The signal is raised when the member must let go: finish or give up soon.
    */
   records(partition: TopicPartition, records: readonly ReceivedRecord[], signal: AbortSignal): Promise<void>;
+  /**
+   * Up to this offset the log holds nothing more to hand over: control records, aborted transactions, what compaction took.
+   * As `records` in everything else: when it resolves, that is accounted for, and the adapter commits the offset.
+   */
+  passed(partition: TopicPartition, nextOffset: bigint): Promise<void>;
   /** The partition is no longer this member's; no call for it is under way. `assigned` follows where it comes back. */
   revoked(partition: TopicPartition): void;
 }

@@ -57,7 +57,9 @@ export function topicTable(settings: TopicSettings): readonly [events: Topic, de
       format: "structured JSON",
       cleanup: "compact,delete",
       retentionMs: settings.deadLettersRetentionMs,
-      maxMessageBytes: 4 * 1024 * 1024,
+      // A dead letter holds a record of the events topic whole. As JSON that grows, sixfold at the worst: a header's name
+      // of control characters, or headers of two bytes each. Too small a limit would stop the partition for good.
+      maxMessageBytes: 16 * 1024 * 1024,
     },
   ];
 }

@@ -113,6 +113,7 @@ export function traceHandler(
         throw error;
       }
     },
+    passed: (partition, nextOffset) => handler.passed(partition, nextOffset),
     revoked: (partition) => handler.revoked(partition),
   };
 }

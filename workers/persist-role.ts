@@ -43,7 +43,8 @@ export function createPersistRole(options: PersistRoleOptions): Role {
   function* lag(): Generator<Observation<"weir.consumer.lag">> {
     for (const each of persist.progress) {
       const end = ends.get(each.partition);
-      if (each.state !== "assigned" || end === undefined) continue;
+      // A checkpoint beyond the end is no lag but a fault, which the state "failed" shows.
+      if (each.state === "failed" || each.nextOffset === undefined || end === undefined) continue;
       const behind = end - each.nextOffset;
       yield [{ group, topic, partition: each.partition }, Number(behind > 0n ? behind : 0n)];
     }

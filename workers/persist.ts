@@ -22,9 +22,11 @@ export interface PersistOptions {
 }
 
 /** How far a partition of this member has come. */
-export type Progress = TopicPartition &
-  (
-    | { readonly state: "assigned"; /** What is below it is accounted for. */ readonly nextOffset: bigint }
+export type Progress = TopicPartition & {
+  /** What is below it is accounted for; undefined where that is not known. */
+  readonly nextOffset: bigint | undefined;
+} & (
+    | { readonly state: "assigned" }
     /** It is tried again by itself. */
     | { readonly state: "stopped" }
     /** Nothing is read until a person has put the checkpoint right. */
@@ -66,6 +68,24 @@ export function createPersist(options: PersistOptions): Persist {
     telemetry.count("weir.persist.gaps", { topic }, Number(gap));
   }
 
+  /** Does what moves the checkpoint of a partition, and notes where it came to. */
+  async function advance(
+    { topic, partition }: TopicPartition,
+    work: (claim: Claim) => Promise<bigint>,
+  ): Promise<void> {
+    const key = keyOf({ topic, partition });
+    const claim = claims.get(key);
+    if (claim === undefined) throw new Error(`${key} was not taken over`);
+    try {
+      progress.set(key, { topic, partition, state: "assigned", nextOffset: await work(claim) });
+    } catch (error) {
+      // It is taken over anew before anything else of it is read.
+      claims.delete(key);
+      progress.set(key, { topic, partition, state: "stopped", nextOffset: progress.get(key)?.nextOffset });
+      throw error;
+    }
+  }
+
   return {
     get progress() {
       return [...progress.values()];
@@ -74,14 +94,15 @@ export function createPersist(options: PersistOptions): Persist {
     async assigned({ topic, partition }, range) {
       const key = keyOf({ topic, partition });
       claims.delete(key);
-      progress.set(key, { topic, partition, state: "stopped" });
+      progress.set(key, { topic, partition, state: "stopped", nextOffset: progress.get(key)?.nextOffset });
       const claim = await takeOver(db, { group, topic, partition, owner });
+      progress.set(key, { topic, partition, state: "stopped", nextOffset: claim.nextOffset });
       const start = findStart(claim, range);
       if (start.outcome !== "start") {
         const found = beyondEnd(claim, start.offset, range);
         if (start.outcome === "suspect") throw new Error(`${found}: looking once more`);
         const reason = `FAILED: ${found}. ${CURE}`;
-        progress.set(key, { topic, partition, state: "failed", reason });
+        progress.set(key, { topic, partition, state: "failed", reason, nextOffset: claim.nextOffset });
         log.error("A partition failed: its checkpoint is beyond the end of its log", {
           topic,
           partition,
@@ -97,20 +118,14 @@ export function createPersist(options: PersistOptions): Persist {
       return start.offset;
     },
 
-    async records({ topic, partition }, records, signal) {
-      const key = keyOf({ topic, partition });
-      const claim = claims.get(key);
-      if (claim === undefined) throw new Error(`${key} was not taken over`);
-      try {
-        const nextOffset = await store(claim, records, signal);
-        progress.set(key, { topic, partition, state: "assigned", nextOffset });
-      } catch (error) {
-        // It is taken over anew before anything else of it is read.
-        claims.delete(key);
-        progress.set(key, { topic, partition, state: "stopped" });
-        throw error;
-      }
-    },
+    records: (where, records, signal) => advance(where, (claim) => store(claim, records, signal)),
+
+    passed: (where, nextOffset) =>
+      advance(where, async (claim) => {
+        const result = await persistBatch(db, claim, { events: [], nextOffset, records: 0 });
+        if (result.outcome === "fenced") throw new FencedError(claim);
+        return nextOffset;
+      }),
 
     revoked(partition) {
       claims.delete(keyOf(partition));

@@ -14,7 +14,7 @@ export const LIMITS: Group<LimitsConfig> = {
   settings: {
     eventBytes: {
       name: "WEIR_MAX_EVENT_SIZE",
-      // The events topic takes messages of 2 MiB, and a dead letter holds such a message in base64 within 4 MiB.
+      // The events topic takes messages of 2 MiB.
       form: size("1KiB", "1536KiB"),
       default: "1MiB",
       unit: "size",

@@ -68,6 +68,8 @@ export function consume(
           await handler.records?.(partition, records, signal);
           batches.push(records);
         }),
+      passed: (partition, nextOffset) =>
+        alone(partition, async () => handler.passed?.(partition, nextOffset)),
       revoked(partition) {
         if (busy.has(partition.partition)) overlaps.push(`revoked ${partition.partition}`);
         revoked.push(partition.partition);

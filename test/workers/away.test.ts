@@ -29,6 +29,9 @@ test("a database that is away stops the partition, dead-letters nothing, and is 
   // Three tries of the transaction, and then the partition backs off.
   await expect.poll(() => worker.metric('weir_persist_batches_total{outcome="failed"}'), soon).toBe(3);
   expect(worker.role.fault).toMatch(/ECONNREFUSED|connect/i);
+  // The lag of a partition that is stopped is the one that matters.
+  const partition = `group="${bench.group}",topic="${bench.events}",partition="0"`;
+  await expect.poll(() => worker.metric(`weir_consumer_lag{${partition}}`), soon).toBe(30);
   expect(await bench.committed(0)).toBe(10n);
   expect(await bench.checkpoint(0)).toBe(10n);
 
@@ -80,7 +83,7 @@ test("while the dead-letter topic is away the offset stays, and the good events 
   await expect.poll(() => bench.committed(1), soon).toBe(5n);
   await expect
     .poll(() => worker.persist.progress, soon)
-    .toContainEqual({ topic: bench.events, partition: 0, state: "stopped" });
+    .toContainEqual(expect.objectContaining({ partition: 0, state: "stopped" }));
   await expect.poll(() => worker.role.fault, soon).toContain(missing);
   expect(await bench.committed(0)).toBeUndefined();
   expect(await bench.checkpoint(0)).toBeUndefined();

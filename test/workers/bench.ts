@@ -6,6 +6,7 @@ import { createDeadLetters } from "#kafka/dead-letters.ts";
 import { kafkajs } from "#kafka/kafkajs/library.ts";
 import { type OutgoingRecord } from "#kafka/ports.ts";
 import { encodeRecord } from "#kafka/record.ts";
+import { topicTable } from "#kafka/topics.ts";
 import { type Database } from "#postgres/pool.ts";
 import { createTelemetry } from "#runtime/telemetry.ts";
 
@@ -64,14 +65,28 @@ export interface Worker extends AsyncDisposable {
   stop(): Promise<void>;
 }
 
+/** The sizes that Weir gives its topics. */
+const [EVENTS, DEAD_LETTERS] = topicTable({
+  replication: 1,
+  events: "events",
+  eventsPartitions: 1,
+  eventsRetentionMs: 1,
+  deadLetters: "dead-letters",
+  deadLettersPartitions: 1,
+  deadLettersRetentionMs: 1,
+});
+
 /** A bench on the run's services, for one test. */
 export async function openBench(partitions = 1): Promise<Bench> {
   await using stack = new AsyncDisposableStack();
   const broker = stack.use(await openBroker());
   const database = stack.use(await createTestDatabase());
   const db = stack.use(openDatabase(database.url));
-  const events = await broker.topic(partitions);
-  const deadLetters = await broker.topic(1, { "cleanup.policy": "compact,delete" });
+  const events = await broker.topic(partitions, { "max.message.bytes": String(EVENTS.maxMessageBytes) });
+  const deadLetters = await broker.topic(1, {
+    "cleanup.policy": "compact,delete",
+    "max.message.bytes": String(DEAD_LETTERS.maxMessageBytes),
+  });
   const group = broker.name("persist");
   const kafka = new kafkajs.Kafka({
     brokers: [...broker.connection.brokers],
@@ -81,7 +96,7 @@ export async function openBench(partitions = 1): Promise<Bench> {
   await admin.connect();
   stack.defer(() => admin.disconnect());
   const { connection, log, telemetry } = broker;
-  const topics = [events, deadLetters].map((name) => ({ name, maxMessageBytes: 2 * 1024 * 1024 }));
+  const topics = [events, deadLetters].map((name) => ({ name, maxMessageBytes: EVENTS.maxMessageBytes }));
   const producer = stack.use(
     kafkaClient.createProducer({ connection, topics, log, telemetry, queueRecords: 100_000 }),
   );
@@ -153,7 +168,7 @@ function startWorker(
   const letters = { name: deadLetters, partitions: 1 };
   const producer = kafkaClient.createProducer({
     connection,
-    topics: [{ ...letters, maxMessageBytes: 4 * 1024 * 1024 }],
+    topics: [{ ...letters, maxMessageBytes: DEAD_LETTERS.maxMessageBytes }],
     log,
     telemetry,
     publishTimeoutMs: 2_000,
@@ -167,7 +182,7 @@ function startWorker(
     log,
   };
   const persist = wrap(createPersist(parts));
-  const topic = { name: events, maxMessageBytes: 2 * 1024 * 1024 };
+  const topic = { name: events, maxMessageBytes: EVENTS.maxMessageBytes };
   const consumer = kafkaClient.createConsumer({
     connection,
     group,

@@ -1,8 +1,10 @@
 import { randomBytes } from "node:crypto";
 
+import type { Message } from "kafkajs";
 import { expect, test } from "vitest";
 
-import { type DeadLetterReason } from "#core/dead-letter.ts";
+import { type DeadLetterReason, decodeDeadLetter } from "#core/dead-letter.ts";
+import { kafkajs } from "#kafka/kafkajs/library.ts";
 import { type OutgoingRecord, type ReceivedRecord, type RecordHeader } from "#kafka/ports.ts";
 
 import { readTopic } from "../support/topic.ts";
@@ -165,3 +167,33 @@ interface Letter {
   readonly headers: unknown;
   readonly value: string | null;
 }
+
+test.each<readonly [string, readonly RecordHeader[]]>([
+  ["half a million headers of three bytes", Array.from({ length: 500_000 }, () => ["a", null] as const)],
+  ["a name of control characters, each of which takes six", [["\u0001".repeat(1_900_000), text("x")]]],
+])(
+  "a record that grows far beyond its size as JSON becomes a dead letter whole: %s",
+  async (_, headers) => {
+    await using bench = await openBench();
+    // Our own producer reckons with the longest form of every length, and would not take it.
+    const kafka = new kafkajs.Kafka({
+      brokers: [...bench.broker.connection.brokers],
+      logLevel: kafkajs.logLevel.NOTHING,
+    });
+    const stranger = kafka.producer();
+    await stranger.connect();
+    const message = { key: null, value: null, headers, partition: 0 } as unknown as Message;
+    await stranger.send({ topic: bench.events, messages: [message] });
+    await stranger.disconnect();
+    await bench.publish(...eventRecords(bench, 1));
+    await using _worker = bench.work();
+    await expect.poll(() => bench.committed(0), soon).toBe(2n);
+    expect(await bench.rows()).toBe(1);
+    const [letter, ...others] = await lettersOf(bench);
+    expect(others).toEqual([]);
+    const decoded = decodeDeadLetter(letter!.value!);
+    expect(decoded.ok && decoded.value.headers.length).toBe(headers.length);
+    expect(decoded.ok && decoded.value.headers[0]![0] === headers[0]![0]).toBe(true);
+  },
+  60_000,
+);

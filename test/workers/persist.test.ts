@@ -1,9 +1,11 @@
 import { createHash, randomBytes } from "node:crypto";
 
+import type { Message } from "kafkajs";
 import { describe, expect, test } from "vitest";
 
 import { type AcceptedEvent, type StoredEvent } from "#core/event.ts";
 import { parseTimestamp } from "#core/timestamp.ts";
+import { kafkajs } from "#kafka/kafkajs/library.ts";
 import { getEvent } from "#postgres/search.ts";
 
 import { accepted, type Bench, eventRecord, eventRecords, openBench } from "./bench.ts";
@@ -100,6 +102,34 @@ describe("the persist role", () => {
     for (const partition of [0, 1, 2]) expect(await bench.checkpoint(partition)).toBe(1_500n);
     expect(await worker.metric('weir_persist_records_total{outcome="duplicate"}')).toBe(0);
   });
+});
+
+test("what the log holds without a record for us is passed, so that the lag comes to 0", async () => {
+  await using bench = await openBench();
+  await bench.publish(...eventRecords(bench, 3));
+  const kafka = new kafkajs.Kafka({
+    brokers: [...bench.broker.connection.brokers],
+    logLevel: kafkajs.logLevel.NOTHING,
+  });
+  const foreign = kafka.producer({ transactionalId: bench.group, maxInFlightRequests: 1, idempotent: true });
+  await foreign.connect();
+  const record = {
+    key: null,
+    value: Buffer.from("given up"),
+    headers: [],
+    partition: 0,
+  } as unknown as Message;
+  const transaction = await foreign.transaction();
+  await transaction.send({ topic: bench.events, messages: [record] });
+  await transaction.abort();
+  await foreign.disconnect();
+
+  await using worker = bench.work();
+  // Three events, the record that was given up, and the mark that it was.
+  await expect.poll(() => bench.committed(0), soon).toBe(5n);
+  expect(await bench.checkpoint(0)).toBe(5n);
+  expect(await bench.rows()).toBe(3);
+  expect(await worker.metric('weir_persist_records_total{outcome="dead_lettered"}')).toBe(0);
 });
 
 /** The payload by its hash, so that a difference is told without hundreds of kilobytes. */
