@@ -1,11 +1,11 @@
 import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
-import { cloudEvent, createWeirClient } from "../../sdk/index.ts";
+import { type CloudEvent, cloudEvent, createWeirClient, type WeirClient } from "../../sdk/index.ts";
 import { kafkaClient } from "../support/kafka-client.ts";
 import { silentLogger } from "../support/logger.ts";
-import { createLedger, type Verdict } from "./ledger.ts";
-import { PARTS, startPlatform, type Part, type Platform } from "./platform.ts";
+import { createLedger, type Ledger, nameOf, type Verdict } from "./ledger.ts";
+import { startPlatform, type Part, type Platform } from "./platform.ts";
 
 const EVENTS_TOPIC = "weir.events.v1";
 
@@ -13,10 +13,14 @@ const EVENTS_TOPIC = "weir.events.v1";
 export interface TortureOptions {
   /** How many events are sent. */
   readonly events: number;
+  /** The most bytes that an event's data have; at least 64. */
+  readonly dataBytes: number;
   /** How many SIGKILLs are spread over the sending. */
   readonly kills: number;
-  /** Calls in flight at once. */
-  readonly senders: number;
+  /** What is killed: each part once, in this order, then whichever chance says. */
+  readonly parts: readonly Part[];
+  /** One event a call, so many calls at once, each repeated by ourselves; or the SDK's publisher, which repeats itself. */
+  readonly senders: number | "publisher";
   /** Decides which part each kill hits: the same seed gives the same order. */
   readonly seed: number;
   readonly say: (line: string) => void;
@@ -25,8 +29,8 @@ export interface TortureOptions {
 /** What a run came to. */
 export interface TortureResult extends Verdict {
   readonly killed: Readonly<Record<Part, number>>;
-  /** Calls that failed and were sent again. */
-  readonly retries: number;
+  /** Calls that failed and were sent again; unknown of the publisher. */
+  readonly retries: number | undefined;
   readonly sendingSeconds: number;
   readonly settlingSeconds: number;
 }
@@ -37,56 +41,92 @@ export interface TortureResult extends Verdict {
  */
 export async function torture(options: TortureOptions): Promise<TortureResult> {
   await using platform = await startPlatform();
-  const ledger = createLedger();
+  const ledger = createLedger(options.events);
   const weir = createWeirClient({ baseUrl: platform.baseUrl, token: platform.token, timeoutMs: 15_000 });
   const giveUp = Date.now() + 60_000 + options.kills * 30_000 + options.events * 5;
-  let next = 0;
-  let retries = 0;
-  const time = new Date();
-
-  const sender = async (): Promise<void> => {
-    for (let i = next++; i < options.events; i = next++) {
-      const source = `/faults/${i % 97}`;
-      const id = `event-${i}`;
-      const data = randomBytes(64 + ((i * 7919) % 1_500));
-      ledger.sent(source, id, data);
-      const event = cloudEvent({ id, source, type: "weir.test.fault", time, data });
-      for (;;) {
-        try {
-          await weir.ingest.createEvent({ event });
-          ledger.acknowledged(source, id);
-          break;
-        } catch (error) {
-          if (Date.now() > giveUp)
-            throw new Error(`${source} ${id} was never acknowledged`, { cause: error });
-          retries++;
-          await sleep(100);
-        }
-      }
-    }
-  };
+  const run: Run = { options, weir, ledger, giveUp, time: new Date() };
 
   const started = Date.now();
-  const sending = Promise.all(Array.from({ length: options.senders }, sender));
+  const sending = options.senders === "publisher" ? publishAll(run) : callAll(run, options.senders);
   const killed = await killParts(platform, ledger, options, sending);
-  await sending;
+  const retries = await sending;
   const sent = Date.now();
+  options.say(`all are acknowledged after ${(sent - started) / 1000} s`);
   await untilStored(platform, giveUp);
+  const stored = Date.now();
+  options.say(`all are stored after ${(stored - sent) / 1000} s more`);
   const verdict = await ledger.compare(platform.databaseUrl);
   return {
     ...verdict,
     killed,
     retries,
     sendingSeconds: (sent - started) / 1000,
-    settlingSeconds: (Date.now() - sent) / 1000,
+    settlingSeconds: (stored - sent) / 1000,
   };
+}
+
+interface Run {
+  readonly options: TortureOptions;
+  readonly weir: WeirClient;
+  readonly ledger: Ledger;
+  /** By Date.now(). */
+  readonly giveUp: number;
+  /** Of every event. */
+  readonly time: Date;
+}
+
+/** Makes an event and writes it into the ledger. */
+function createEvent({ options, ledger, time }: Run, index: number): CloudEvent {
+  const data = randomBytes(64 + ((index * 7919) % Math.max(1, options.dataBytes - 63)));
+  ledger.sent(index, data);
+  return cloudEvent({ ...nameOf(index), type: "weir.test.fault", time, data });
+}
+
+async function callAll(run: Run, senders: number): Promise<number> {
+  const { options, weir, ledger, giveUp } = run;
+  let next = 0;
+  let retries = 0;
+  const sender = async (): Promise<void> => {
+    for (let index = next++; index < options.events; index = next++) {
+      const event = createEvent(run, index);
+      for (;;) {
+        try {
+          await weir.ingest.createEvent({ event });
+          ledger.acknowledged(index);
+          break;
+        } catch (error) {
+          if (Date.now() > giveUp) throw new Error(`event ${index} was never acknowledged`, { cause: error });
+          retries++;
+          await sleep(100);
+        }
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: senders }, sender));
+  return retries;
+}
+
+async function publishAll(run: Run): Promise<undefined> {
+  const { options, weir, ledger, giveUp } = run;
+  const failed = new AbortController();
+  await using publisher = weir.publisher({ timeoutMs: giveUp - Date.now(), signal: failed.signal });
+  for (let index = 0; index < options.events; index++) {
+    await publisher.ready();
+    failed.signal.throwIfAborted();
+    publisher.publish(createEvent(run, index)).then(
+      () => ledger.acknowledged(index),
+      (error: unknown) => failed.abort(new Error(`event ${index} was not acknowledged`, { cause: error })),
+    );
+  }
+  await publisher.flush();
+  failed.signal.throwIfAborted();
 }
 
 /** Each kill comes when its share of the events is acknowledged, so that all of them fall into the sending. */
 async function killParts(
   platform: Platform,
-  ledger: { readonly acknowledgedCount: number },
-  { events, kills, seed, say }: TortureOptions,
+  ledger: Pick<Ledger, "acknowledgedCount">,
+  { events, kills, parts, seed, say }: TortureOptions,
   sending: Promise<unknown>,
 ): Promise<Record<Part, number>> {
   const killed: Record<Part, number> = { server: 0, worker: 0, broker: 0, PostgreSQL: 0 };
@@ -97,8 +137,7 @@ async function killParts(
     const due = Math.floor(((kill + 0.5) / kills) * events);
     while (ledger.acknowledgedCount < due && !failed) await sleep(10);
     if (failed) break;
-    // The first four hit each part once; then chance decides.
-    const part = PARTS[kill < PARTS.length ? kill : Math.floor(random() * PARTS.length)] ?? "server";
+    const part = parts[kill < parts.length ? kill : Math.floor(random() * parts.length)] ?? "server";
     killed[part]++;
     const began = Date.now();
     await platform.killAndRestart(part);
