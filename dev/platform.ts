@@ -53,6 +53,8 @@ export async function startPlatform(options: PlatformOptions): Promise<void> {
     const place = await choosePostgresPlace(options.dataFolder);
     if (place.isElsewhere)
       progress.say(`PostgreSQL's user cannot enter ${options.dataFolder}: its data are in ${place.dataDir}`);
+    if (place.isPasswordNew)
+      progress.say(`PostgreSQL's password was lost: its data in ${place.dataDir} get a new one`);
     env["WEIR_DATABASE_URL"] = postgresUrl(ports.postgres, place.password, POSTGRES_DATABASE);
     const logFile = join(options.dataFolder, "log", "postgres.log");
     const postgres = { ...place, logFile, port: ports.postgres, journal: options.journal };

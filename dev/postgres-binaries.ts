@@ -51,7 +51,11 @@ function canRun(user: Owner, binaries: string): boolean {
   const asUser = { ...user, cwd: "/", stdio: "ignore" } as const;
   return (
     spawnSync(join(binaries, "bin", "postgres"), ["--version"], asUser).status === 0 &&
-    spawnSync("test", ["-r", join(binaries, "share", "postgresql", "postgres.bki")], asUser).status === 0
+    spawnSync(
+      "/bin/sh",
+      ["-c", '[ -r "$1" ]', "sh", join(binaries, "share", "postgresql", "postgres.bki")],
+      asUser,
+    ).status === 0
   );
 }
 

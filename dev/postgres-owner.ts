@@ -35,7 +35,9 @@ export function postgresOwner(): Owner | undefined {
 
 /** Whether this user, without any group but its own, can reach a folder or run a file. */
 export function canEnter(user: Owner, path: string): boolean {
-  return spawnSync("test", ["-x", path], { ...user, cwd: "/", stdio: "ignore" }).status === 0;
+  // The shell's own test, for PATH may be anything.
+  const script = ["-c", '[ -x "$1" ]', "sh", path];
+  return spawnSync("/bin/sh", script, { ...user, cwd: "/", stdio: "ignore" }).status === 0;
 }
 
 function lookUp(name: string): Owner | undefined {

@@ -1,4 +1,13 @@
-import { chownSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chownSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -27,6 +36,8 @@ export interface PostgresOptions {
   readonly port: number;
   /** The superuser's, as given when the data folder was made. */
   readonly password: string;
+  /** Makes `password` the superuser's of data that have another. Default: it is theirs already. */
+  readonly isPasswordNew?: boolean;
   /** PostgreSQL refuses to run as root: the user to run it as there. */
   readonly user?: Owner | undefined;
   /** Further settings of this server, such as `fsync: "off"`. */
@@ -47,6 +58,7 @@ export function postgresUrl(port: number, password: string, database: string): s
 export async function startPostgres(options: PostgresOptions): Promise<Child> {
   const { binaries, dataDir, logFile, port, user, signal } = options;
   if (!existsSync(join(dataDir, "PG_VERSION"))) await initialise(options);
+  else if (options.isPasswordNew === true) await replacePassword(options);
   const settings = {
     listen_addresses: "127.0.0.1",
     unix_socket_directories: "",
@@ -85,13 +97,35 @@ function isReady(dataDir: string, pid: number): boolean {
   return lines[0] === String(pid) && lines[7]?.trim() === "ready";
 }
 
+/** Alone with the data, without any port: nobody else is asked for a password, or let in without one. */
+async function replacePassword({
+  binaries,
+  dataDir,
+  password,
+  user,
+  journal,
+  signal,
+}: PostgresOptions): Promise<void> {
+  await runTool(join(binaries, "bin", "postgres"), ["--single", "-D", dataDir, "postgres"], {
+    failure: "PostgreSQL's lost password could not be replaced",
+    user,
+    cwd: dataDir,
+    journal,
+    signal,
+    input: `ALTER ROLE ${POSTGRES_USER} PASSWORD '${password}';\n`,
+  });
+}
+
 /** Makes the data folder under another name first, so that one cut short is never taken for a whole one. */
 async function initialise(options: PostgresOptions): Promise<void> {
   const { binaries, dataDir, password, user, journal, signal } = options;
   const partial = `${dataDir}.partial`;
   const secret = `${dataDir}.password`;
   rmSync(partial, { recursive: true, force: true });
-  rmSync(dataDir, { recursive: true, force: true });
+  if (existsSync(dataDir) && readdirSync(dataDir).length > 0)
+    throw new Error(
+      `${dataDir} holds files, but no PG_VERSION, so it is no whole PostgreSQL: move it away to begin anew.`,
+    );
   mkdirSync(dirname(dataDir), { recursive: true });
   mkdirSync(partial, { mode: 0o700 });
   try {
