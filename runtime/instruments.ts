@@ -99,7 +99,7 @@ export const COUNTERS: { readonly [N in keyof Counters]: Instrument<Counters[N]>
   },
   "weir.persist.gaps": {
     unit: "{record}",
-    help: "Records that left the log before they were stored. Above zero: the store has lost them.",
+    help: "Records that left the log before they were stored, or that only another database may have stored.",
     labels: { topic: TOPIC },
   },
   "weir.dead_letters": {

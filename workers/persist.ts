@@ -51,19 +51,16 @@ export function createPersist(options: PersistOptions): Persist {
   const claims = new Map<string, Claim>();
   const progress = new Map<string, Progress>();
 
-  /** Counts what left the log unread and moves the checkpoint past it, so that it is counted once. */
-  async function passGap(claim: Claim, range: LogRange, gap: bigint): Promise<void> {
+  /** Counts what this database knows nothing of and moves the checkpoint past it, so that it is counted once. */
+  async function passGap(claim: Claim, range: LogRange, start: bigint, gap: bigint): Promise<void> {
     const { topic, partition, nextOffset: checkpoint } = claim;
     const { start: logStart, committed } = range;
-    log.error("Records left the log before they were stored: they are lost to the store", {
-      topic,
-      partition,
-      records: gap,
-      checkpoint,
-      committed,
-      logStart,
-    });
-    const result = await persistBatch(db, claim, { events: [], nextOffset: logStart, records: 0 });
+    const what =
+      start > logStart
+        ? `This database has no checkpoint, and Kafka says that the group has read on: the records before it may be in another database. To store them here too: ${REWIND}`
+        : "Records left the log before they were stored: they are lost to the store";
+    log.error(what, { topic, partition, records: gap, checkpoint, committed, logStart });
+    const result = await persistBatch(db, claim, { events: [], nextOffset: start, records: 0 });
     if (result.outcome === "fenced") throw new FencedError(claim);
     telemetry.count("weir.persist.gaps", { topic }, Number(gap));
   }
@@ -112,7 +109,7 @@ export function createPersist(options: PersistOptions): Persist {
         });
         throw new Error(reason);
       }
-      if (start.gap > 0n) await passGap(claim, range, start.gap);
+      if (start.gap > 0n) await passGap(claim, range, start.offset, start.gap);
       claims.set(key, claim);
       progress.set(key, { topic, partition, state: "assigned", nextOffset: start.offset });
       return start.offset;
@@ -133,6 +130,10 @@ export function createPersist(options: PersistOptions): Persist {
     },
   };
 }
+
+const REWIND =
+  "stop the workers, update consumer.checkpoint set next_offset = <the log's start>, generation = generation + 1 where …, " +
+  "and start them; what is stored already is absorbed.";
 
 const CURE =
   "It is not the log that was read up to there, and nothing of it is read. Say where to go on, under a new generation: " +

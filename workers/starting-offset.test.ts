@@ -24,7 +24,7 @@ function claim(nextOffset: bigint | undefined, change: Partial<Claim> = {}): Cla
 
 test.each<[string, bigint | undefined, bigint | undefined, bigint, bigint]>([
   ["the checkpoint, whatever Kafka committed", 150n, 120n, 150n, 0n],
-  ["Kafka's committed offset without a checkpoint", undefined, 120n, 120n, 0n],
+  ["Kafka's committed offset without a checkpoint, with the gap to it", undefined, 120n, 120n, 20n],
   ["the log's start without either", undefined, undefined, 100n, 0n],
   ["a checkpoint at the log's very start", 100n, undefined, 100n, 0n],
   ["a checkpoint at the log's very end", 200n, undefined, 200n, 0n],

@@ -3,7 +3,10 @@ import { type Claim } from "#postgres/claims.ts";
 
 /** Where a partition is to be read from. */
 export type StartingOffset =
-  /** `gap`: how many records left the log before they were read. */
+  /**
+   * `gap`: how many records before the offset this database knows nothing of. They left the log before they were read; or,
+   * where there is no checkpoint and Kafka's committed offset decides, they lie on the log still.
+   */
   | { readonly outcome: "start"; readonly offset: bigint; readonly gap: bigint }
   /** The log ends below `offset`, for the first time: to be looked at once more. */
   | { readonly outcome: "suspect"; readonly offset: bigint }
@@ -15,7 +18,8 @@ export type FindStart = (claim: Claim, log: LogRange) => StartingOffset;
 
 /**
  * Where a partition is to be read from (design § 2.5): where the checkpoint says, else where Kafka's committed offset
- * says, else at the log's start. Below the log's start it is the start, with a gap.
+ * says, else at the log's start. Below the log's start it is the start, with a gap. A committed offset without a checkpoint
+ * is one too: Weir commits after its checkpoint, so it is another database that knows what became of those records.
  *
  * Beyond the log's end the partition fails, and stays so while the checkpoint is the same: a log that has grown past it
  * in the meantime is still another log. It takes two sightings in a row, since a leader that was just elected may for a
@@ -35,8 +39,7 @@ export function createFindStart(): FindStart {
       return { outcome: failed ? "failed" : "suspect", offset };
     }
     beyondEnd.delete(key);
-    return offset < log.start
-      ? { outcome: "start", offset: log.start, gap: log.start - offset }
-      : { outcome: "start", offset, gap: 0n };
+    if (offset < log.start) return { outcome: "start", offset: log.start, gap: log.start - offset };
+    return { outcome: "start", offset, gap: claim.nextOffset === undefined ? offset - log.start : 0n };
   };
 }

@@ -55,11 +55,14 @@ test("without a checkpoint starts at Kafka's committed offset, without either at
   await using bench = await openBench(2);
   await bench.publish(...eventRecords(bench, 10, 0), ...eventRecords(bench, 10, 1));
   await bench.commit({ 1: 7 });
-  await using _worker = bench.work();
+  await using worker = bench.work();
   await expect.poll(() => bench.checkpoint(0), soon).toBe(10n);
   await expect.poll(() => bench.checkpoint(1), soon).toBe(10n);
   expect(await storedOffsets(bench, 0)).toEqual(range(0, 10));
   expect(await storedOffsets(bench, 1)).toEqual(range(7, 10));
+  // What another database may hold is not passed over in silence.
+  expect(await worker.metric(`weir_persist_gaps_total{topic="${bench.events}"}`)).toBe(7);
+  expect(worker.log.lines.filter(([level]) => level === "error")).toHaveLength(1);
 });
 
 test("a checkpoint below the log's start is a gap: counted once, alarmed with its numbers, and read on from the start", async () => {
