@@ -4,6 +4,9 @@ import * as net from "node:net";
 import * as tls from "node:tls";
 import { type connectNodeAdapter } from "@connectrpc/connect-node";
 import { type Logger } from "#runtime/log.ts";
+import { answerClientErrors, expectationFailed, hostMissing } from "./client-errors.ts";
+import { holdBody } from "./expect-continue.ts";
+import { writeAnswer } from "./http-answer.ts";
 
 /** Answers a request that came in over either protocol. Never throws. */
 export type RequestHandler = ReturnType<typeof connectNodeAdapter>;
@@ -22,6 +25,8 @@ export interface ListenerOptions {
   /** Certificate chain and key in PEM: TLS, with ALPN for both protocols. */
   readonly tls: { readonly certificate: string; readonly key: string } | undefined;
   readonly maxConnections: number;
+  /** The largest headers of a request. On HTTP/2 each counts 32 bytes more (RFC 9113 section 6.5.2). */
+  readonly maxHeaderBytes: number;
   /** For a TLS handshake, an HTTP/2 preface with its first request, and the headers of an HTTP/1.1 request. */
   readonly headerTimeoutMs: number;
   /** For a whole HTTP/1.1 request with its body. On HTTP/2 the deadline of the call does this. */
@@ -142,7 +147,10 @@ function warnOfRefusals({ log, maxConnections }: ListenerOptions): () => void {
   };
 }
 
-/** Half-open, as Node's own HTTP servers have it: a client may end its side and wait for the answer. */
+/**
+ * Half-open, as Node's own HTTP servers have it, since they see to a client that ends its side: on HTTP/2 what is being
+ * answered finishes; on HTTP/1.1 it counts as gone, as it cannot be told from one that has closed the connection.
+ */
 const SOCKET_OPTIONS = { noDelay: true, allowHalfOpen: true } as const;
 
 function createTls(
@@ -205,15 +213,23 @@ function createHttp1(options: ListenerOptions, handler: RequestHandler): Fed<htt
     requestTimeout: options.requestTimeoutMs,
     keepAliveTimeout: options.idleTimeoutMs ?? IDLE_TIMEOUT_MS,
     connectionsCheckingInterval: Math.min(CHECK_INTERVAL_MS, options.headerTimeoutMs),
+    maxHeaderSize: options.maxHeaderBytes,
+    // Refused here, with words.
+    requireHostHeader: false,
   });
-  server.on("request", (request: http.IncomingMessage, response: http.ServerResponse) => {
+  // What is above a count Node drops without a word; the size bounds them.
+  server.maxHeadersCount = 0;
+  answerClientErrors(server, options.maxHeaderBytes);
+  onRequest<http.IncomingMessage, http.ServerResponse>(server, (request, response) => {
     if (draining) response.shouldKeepAlive = false;
     open.add(response);
     response.once("close", () => {
       open.delete(response);
       if (draining) setImmediate(() => server.closeIdleConnections());
     });
-    handler(request, response);
+    if (request.headers.host === undefined && request.httpVersion === "1.1")
+      void writeAnswer(hostMissing(), request, response);
+    else handler(request, response);
   });
   return {
     server,
@@ -225,16 +241,31 @@ function createHttp1(options: ListenerOptions, handler: RequestHandler): Fed<htt
   };
 }
 
+/** Takes the requests of either protocol, with those that wait for the server before they send their body. */
+function onRequest<Q extends ServerRequest, R extends ServerResponse>(
+  server: NodeJS.EventEmitter,
+  handler: (request: Q, response: R) => void,
+): void {
+  server.on("request", handler);
+  server.on("checkContinue", (request: Q, response: R) => {
+    holdBody(request, response);
+    handler(request, response);
+  });
+  server.on("checkExpectation", (request: Q, response: R) => {
+    void writeAnswer(expectationFailed(), request, response);
+  });
+}
+
 function createHttp2(
   options: ListenerOptions,
   handler: RequestHandler,
 ): Fed<http2.Http2Server> & { readonly connections: number } {
   const sessions = new Set<http2.ServerHttp2Session>();
   const server = http2.createServer({
-    settings: { maxConcurrentStreams: MAX_CONCURRENT_STREAMS },
+    settings: { maxConcurrentStreams: MAX_CONCURRENT_STREAMS, maxHeaderListSize: options.maxHeaderBytes },
     maxSessionMemory: MAX_SESSION_MEMORY_MB,
   });
-  server.on("request", handler);
+  onRequest(server, handler);
   server.on("sessionError", (error) => options.log.debug("An HTTP/2 connection failed", { error }));
   server.on("session", (session) => {
     sessions.add(session);

@@ -141,6 +141,7 @@ async function start(context: ProcessContext<(typeof NEEDS)[number]>): Promise<r
   const listener = {
     host,
     maxConnections: http.maxConnections,
+    maxHeaderBytes: http.maxHeaderBytes,
     headerTimeoutMs: http.headerTimeoutMs,
     requestTimeoutMs: http.requestTimeoutMaxMs,
     log: log.scope("listener"),

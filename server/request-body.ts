@@ -1,11 +1,13 @@
 import * as http from "node:http";
 import * as http2 from "node:http2";
+import { type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Code } from "@connectrpc/connect";
 import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
 import { abortableItems, causeOf, clientGone, endOf } from "./deadlines.ts";
 import { asInputFault } from "./error-funnel.ts";
 import { toConnectError } from "./errors.ts";
+import { askForBody, isBodyHeld } from "./expect-continue.ts";
 import { type ServerRequest, type ServerResponse } from "./listener.ts";
 
 /**
@@ -67,6 +69,7 @@ async function collectBody(
   if (signal.aborted) onAbort();
   request.on("data", onData).once("end", onEnd).once("error", onLost).once("close", onLost);
   signal.addEventListener("abort", onAbort);
+  askForBody(request);
   try {
     return await promise;
   } finally {
@@ -113,14 +116,22 @@ const LINGER_MS = 500;
 export async function discardBody(request: ServerRequest, response: ServerResponse): Promise<void> {
   if (!(request instanceof http.IncomingMessage) || !(response instanceof http.ServerResponse)) return;
   if (request.complete || request.destroyed) return;
-  const giveUp = new AbortController();
-  const timer = sleep(DISCARD_MS, undefined, { signal: giveUp.signal, ref: false }).catch(() => undefined);
-  await Promise.race([discard(request), timer]);
-  giveUp.abort();
-  if (request.complete) return;
+  if (!isBodyHeld(request)) {
+    const giveUp = new AbortController();
+    const timer = sleep(DISCARD_MS, undefined, { signal: giveUp.signal, ref: false }).catch(() => undefined);
+    await Promise.race([discard(request), timer]);
+    giveUp.abort();
+    if (request.complete) return;
+  }
   response.shouldKeepAlive = false;
-  const { socket } = request;
-  // What Node calls once the answer is written. Closing with unread bytes would make TCP drop the answer.
+  lingerAtEnd(request.socket);
+}
+
+/**
+ * Gives the client time to read the last answer on the connection: closing with unread bytes would make TCP drop it.
+ * `destroySoon` is what Node calls once that answer is written.
+ */
+export function lingerAtEnd(socket: Socket): void {
   socket.destroySoon = () => {
     socket.end(() => setTimeout(() => socket.destroy(), LINGER_MS).unref());
   };

@@ -6,6 +6,7 @@ import { type TraceContext } from "#runtime/trace-context.ts";
 import { boundDeadline, type DeadlineLimits } from "./deadlines.ts";
 import { type ErrorFunnel } from "./error-funnel.ts";
 import { httpAnswerOf, methodNotAllowed, toConnectError } from "./errors.ts";
+import { askForBody } from "./expect-continue.ts";
 import { writeAnswer } from "./http-answer.ts";
 import { type ServerRequest, type ServerResponse } from "./listener.ts";
 import { boundMessages } from "./message-bound.ts";
@@ -46,6 +47,8 @@ export async function serveCall(
     if (answer.body === undefined)
       return await refuse(unservable(handler, request, answer.status), answer.status);
     await discardBody(request, response);
+    // Where the body turned out to be no HTTP, that was answered.
+    if (response.headersSent) return;
     await universalResponseToNodeResponse(answer, response);
   } catch (error) {
     // What comes here is of the writing. Where the client has gone, the call's own signal has said so.
@@ -71,6 +74,7 @@ function universalRequestOf(
   const call: Call = { ...begun, client: universal.signal, signal: universal.signal, read: false };
   values.set(callKey, call);
   async function* body(): AsyncGenerator<Uint8Array> {
+    askForBody(request);
     yield* bodyChunks(universal.body as AsyncIterable<Uint8Array>, call.signal);
   }
   return { ...universal, body: body() };

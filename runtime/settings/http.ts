@@ -12,6 +12,7 @@ interface Values {
   readonly requestTimeoutMs: number;
   readonly requestTimeoutMaxMs: number;
   readonly readLimitBytes: number;
+  readonly maxHeaderBytes: number;
   readonly maxConnections: number;
   readonly maxStreams: number;
   readonly maxStreamDurationMs: number;
@@ -100,6 +101,14 @@ export const HTTP: Group<Values, HttpConfig> = {
       unit: "size",
       meaning:
         "The largest message that is read, after decompression. Above the limits of an event and a batch, as JSON is longer.",
+    },
+    maxHeaderBytes: {
+      name: "WEIR_MAX_HEADER_SIZE",
+      form: size("16KiB", "1MiB"),
+      default: "128KiB",
+      unit: "size",
+      meaning:
+        "The largest headers of a request. They bound the attributes of an event in HTTP's binary mode; what a proxy takes may be less.",
     },
     maxConnections: {
       name: "WEIR_MAX_CONNECTIONS",

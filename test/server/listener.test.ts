@@ -33,6 +33,7 @@ async function serve(
       port: 0,
       tls: undefined,
       maxConnections: 100,
+      maxHeaderBytes: 64 * 1024,
       headerTimeoutMs: HEADER_TIMEOUT_MS,
       requestTimeoutMs: REQUEST_TIMEOUT_MS,
       log: silentLogger,

@@ -88,6 +88,7 @@ export async function startRpcServer(options: RpcServerOptions): Promise<RpcServ
       port: 0,
       tls: undefined,
       maxConnections: 1_000,
+      maxHeaderBytes: 64 * 1024,
       headerTimeoutMs: 5_000,
       requestTimeoutMs: 20_000,
       log,
