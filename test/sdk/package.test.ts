@@ -51,6 +51,7 @@ console.log(JSON.stringify([
       "createWeirClient",
       "dataOf",
       "formatEventName",
+      "parseCloudEvent",
       "weirErrorOf",
     ],
     "weir.v1.SearchService",
