@@ -1,11 +1,18 @@
 import { parseArgs } from "node:util";
 
+import { type KafkaClientName } from "#kafka/client.ts";
+import { KAFKA } from "#runtime/settings/kafka.ts";
+
+import { freePort } from "../dev/ports.ts";
 import { type ServerTask, runClient, startServer as startLimit } from "./child-task.ts";
+// The types alone: these files are programs.
+import type { KafkaLimitOrder } from "./kafka-limit.ts";
 import type { LoadOrder, LoadReport } from "./load.ts";
+import type { PublishOrder } from "./publish.ts";
 import { describeLoad, describeRatio, describeSpread, printRow } from "./report.ts";
-import { batchRequest, jsonRequest, unaryRequest } from "./requests.ts";
+import { batchRequest, EVENT_BYTES, jsonRequest, protobufRequest, unaryRequest } from "./requests.ts";
 import { spreadOf, spreadOfAll } from "./statistics.ts";
-import { type BenchBroker, type BenchServer, openBroker, startServer } from "./weir.ts";
+import { type BenchBroker, type BenchServer, openBroker, startServer, untilTakesEvents } from "./weir.ts";
 
 // `npm run bench -- ingest`: how near Weir's ingest is to the limits that are measured in the same run. Rounds of the limit
 // and of Weir take turns, so that what else the machine does meets both.
@@ -56,6 +63,13 @@ const ROWS: Readonly<Record<string, (broker: BenchBroker, plan: Plan) => Promise
       target: 0.5,
       request: jsonRequest,
     }),
+  "http-protobuf": (broker, plan) =>
+    compareSingles(broker, plan, {
+      what: `HTTP binding, single, protobuf, ${CONNECTIONS} connections; limit: node:http with fromBinary`,
+      limit: "http-limit.ts",
+      target: 0.5,
+      request: protobufRequest,
+    }),
   connect: (broker, plan) =>
     compareSingles(broker, plan, {
       what: `Connect unary, protobuf, ${CONNECTIONS} connections; limit: a connect-node echo`,
@@ -63,6 +77,7 @@ const ROWS: Readonly<Record<string, (broker: BenchBroker, plan: Plan) => Promise
       target: 0.85,
       request: unaryRequest,
     }),
+  publisher: comparePublisher,
   batch: measureBatches,
   processes: compareProcesses,
   memory: measureMemory,
@@ -130,6 +145,58 @@ function describeCpu(micros: readonly (number | undefined)[]): string {
   return spread === undefined ? "CPU unknown" : `${spread.median.toFixed(0)} µs CPU each`;
 }
 
+/** The limit is the best batch of the client that the server uses; kafkajs is measured beside it. */
+async function comparePublisher(broker: BenchBroker, plan: Plan): Promise<void> {
+  await using weir = await startServer(broker);
+  const used = KAFKA.settings.client.form.parse(
+    process.env["WEIR_KAFKA_CLIENT"] ?? KAFKA.settings.client.default,
+  );
+  const kafka = async (client: KafkaClientName, batch: number): Promise<number> => {
+    const order: KafkaLimitOrder = {
+      client,
+      broker: broker.address,
+      topic: weir.topic,
+      partitions: 12,
+      valueBytes: EVENT_BYTES,
+      batch,
+      seconds: plan.seconds,
+      warmupSeconds: 1,
+    };
+    return (await runClient<{ readonly perSecond: number }>("kafka-limit.ts", order)).result.perSecond;
+  };
+  const best = async (client: KafkaClientName): Promise<number> => {
+    const rates = [];
+    for (const batch of [500, 2_000]) rates.push(await kafka(client, batch));
+    return Math.max(...rates);
+  };
+  const rounds: { readonly weir: number; readonly limit: number; readonly kafkajs: number }[] = [];
+  for (let round = 0; round < plan.rounds; round++) {
+    const limit = await best(used);
+    const order: PublishOrder = {
+      port: weir.port,
+      token: weir.token,
+      seconds: plan.seconds,
+      warmupSeconds: 2,
+    };
+    const { result } = await runClient<{ readonly perSecond: number }>("publish.ts", order);
+    rounds.push({
+      limit,
+      weir: result.perSecond,
+      kafkajs: used === "kafkajs" ? limit : await best("kafkajs"),
+    });
+  }
+  const ratio = spreadOf(rounds.map((each) => each.weir / each.limit));
+  const toKafkajs = spreadOf(rounds.map((each) => each.weir / each.kafkajs));
+  printRow({
+    what: `The SDK's publisher, one process, ${EVENT_BYTES} B events; limit: ${used} alone, its best batch`,
+    measured: `${describeSpread(spreadOf(rounds.map((each) => each.weir)))} events/s`,
+    limit: `${describeSpread(spreadOf(rounds.map((each) => each.limit)))} records/s; kafkajs ${describeSpread(spreadOf(rounds.map((each) => each.kafkajs)))}`,
+    ratio: `${describeRatio(ratio)}; to kafkajs ${describeRatio(toKafkajs)}`,
+    target: "≥ 60 %, and ahead of kafkajs",
+    isMet: ratio.median >= 0.6 && toKafkajs.median > 1,
+  });
+}
+
 async function measureBatches(broker: BenchBroker, plan: Plan): Promise<void> {
   await using weir = await startServer(broker);
   const request = batchRequest(weir.token, BATCH);
@@ -151,7 +218,12 @@ async function measureBatches(broker: BenchBroker, plan: Plan): Promise<void> {
 
 async function compareProcesses(broker: BenchBroker, plan: Plan): Promise<void> {
   await using one = await startServer(broker);
-  await using two = await startServer(broker, { WEIR_SERVER_PROCESSES: "2" });
+  const metricsPort = await freePort();
+  await using two = await startServer(broker, {
+    WEIR_SERVER_PROCESSES: "2",
+    WEIR_METRICS_PORT: String(metricsPort),
+  });
+  for (const port of [metricsPort, metricsPort + 1]) await untilTakesEvents(port);
   const rounds = [];
   for (let round = 0; round < plan.rounds; round++) {
     const [first, second] = [unaryRequest(one.token), unaryRequest(two.token)];

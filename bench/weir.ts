@@ -1,11 +1,12 @@
 import { randomBytes, randomUUID } from "node:crypto";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 
 import { SignJWT } from "jose";
 
-import { type Child, startChild, untilReady } from "../dev/child.ts";
+import { type Child, describeEnd, startChild } from "../dev/child.ts";
 import { cacheFolder, fetchKafkaJars } from "../dev/kafka-jars.ts";
 import { startKafka } from "../dev/kafka.ts";
 import { freePort } from "../dev/ports.ts";
@@ -83,7 +84,7 @@ export async function startServer(
     logFile: join(folder, "server.log"),
   });
   stack.defer(() => server.stop());
-  await untilTakesEvents(server, port);
+  await Promise.race([untilTakesEvents(port), server.exited.then(() => failed(server))]);
   const token = await new SignJWT({ scope: "events.write" })
     .setProtectedHeader({ alg: "HS256" })
     .setSubject("bench")
@@ -94,22 +95,29 @@ export async function startServer(
   return { port, pid: server.pid, token, topic, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
 
+function failed(server: Child): never {
+  throw new Error(describeEnd(server));
+}
+
 /** BENCH_PROFILE=<folder> leaves a CPU profile of every server there, to be read in a browser's developer tools. */
 function profiling(): readonly string[] {
   const folder = process.env["BENCH_PROFILE"];
   return folder === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${folder}`];
 }
 
-async function untilTakesEvents(server: Child, port: number): Promise<void> {
+/** Resolves once a server says, on this port, that it takes events in; rejects after a minute. */
+export async function untilTakesEvents(port: number): Promise<void> {
   const url = `http://127.0.0.1:${port}/readyz?service=weir.v1.IngestService`;
-  const isReady = async (): Promise<boolean> =>
-    await fetch(url).then(
-      ({ ok }) => ok,
-      () => false,
-    );
-  try {
-    await untilReady(server, isReady, { timeoutMs: 60_000 });
-  } catch (error) {
-    throw new Error(readFileSync(server.logFile, "utf8").slice(-2_000), { cause: error });
+  const deadline = Date.now() + 60_000;
+  while (!(await answersWell(url))) {
+    if (Date.now() > deadline) throw new Error(`${url} did not answer that events are taken in.`);
+    await sleep(50);
   }
+}
+
+async function answersWell(url: string): Promise<boolean> {
+  return await fetch(url).then(
+    ({ ok }) => ok,
+    () => false,
+  );
 }
