@@ -232,7 +232,8 @@ test("a full queue is waited for: no event of a stream is refused for it, and th
 });
 
 test("a server that stops answers what it has and ends the stream, which says so", async () => {
-  const weir = await start();
+  // The end of the drain would end the stream as well, but later than this test may take.
+  const weir = await start({ env: { WEIR_DRAIN_TIMEOUT: "60s", WEIR_STOP_TIMEOUT: "70s" } });
   const stream = await open(weir);
   await stream.next();
   const ids = Array.from({ length: 200 }, (_, index) => `stop-${index}`);

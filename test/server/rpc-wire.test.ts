@@ -206,7 +206,8 @@ describe("the wire", () => {
   it("serves GET for methods without side effects, and for no others", async () => {
     const { url } = await start({
       routes(router) {
-        router.service(IngestService, { ...validate, createEvent: () => expect.fail("written by GET") });
+        const write = (): never => expect.fail("written by GET");
+        router.service(IngestService, { ...validate, createEvent: write, batchCreateEvents: write });
         router.service(SearchService, { getEvent: ({ name }) => ({ event: { name } }) });
       },
     });
@@ -216,13 +217,13 @@ describe("the wire", () => {
     expect(await read.json()).toEqual({ event: { name: "x" } });
     const open = await fetch(`${url}/weir.v1.SearchService/GetEvent${query}`);
     expect(open.status).toBe(401);
-    const write = await fetch(
-      `${url}/weir.v1.IngestService/CreateEvent?connect=v1&encoding=json&message={}`,
-      options,
-    );
-    expect(write.status).toBe(405);
-    expect(write.headers.get("allow")).toBe("POST");
-    expect(await write.json()).toMatchObject({ details: [{ debug: { reason: "METHOD_NOT_ALLOWED" } }] });
+    for (const method of ["CreateEvent", "BatchCreateEvents"]) {
+      const path = `/weir.v1.IngestService/${method}?connect=v1&encoding=json&message={}`;
+      const write = await fetch(`${url}${path}`, options);
+      expect(write.status).toBe(405);
+      expect(write.headers.get("allow")).toBe("POST");
+      expect(await write.json()).toMatchObject({ details: [{ debug: { reason: "METHOD_NOT_ALLOWED" } }] });
+    }
   });
 
   it("needs HTTP/2 for streams both ways, and says so", async () => {
