@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
 
 /** A process, told apart from a later one that was given the same id by the moment at which it started. */
 export interface ProcessIdentity {
@@ -17,6 +17,12 @@ export function identify(pid: number): ProcessIdentity | undefined {
 /** Whether this very process still runs. */
 export function isAlive(identity: ProcessIdentity): boolean {
   return identify(identity.pid)?.started === identity.started;
+}
+
+/** Which folder this is, wherever it is moved to; a copy is another one. Opaque; to be compared alone. */
+export function identifyFolder(path: string): string {
+  const { dev, ino } = statSync(path);
+  return `${dev}:${ino}`;
 }
 
 /** Start in clock ticks since boot (proc_pid_stat(5), field 22), and which boot: steady where the clock is set. */

@@ -1,6 +1,6 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
@@ -57,12 +57,35 @@ it("forces what does not end by itself", async () => {
 it("leaves a process alone that merely has the id of one that is gone", async () => {
   const stranger = await startNode("");
   createJournal(file).add({ name: "server", pid: stranger.pid, stopSignal: "SIGTERM" });
-  const entries = JSON.parse(readFileSync(file, "utf8")) as { started: string }[];
-  writeFileSync(file, JSON.stringify(entries.map((entry) => ({ ...entry, started: "another time" }))));
+  const text = readFileSync(file, "utf8");
+  writeFileSync(file, text.replaceAll(/"started": "[^"]*"/g, '"started": "another time"'));
 
   expect(await stopLeftovers(file)).toEqual([]);
   const identity = identify(stranger.pid);
   expect(identity !== undefined && isAlive(identity)).toBe(true);
+});
+
+it("leaves alone what the journal in the original of a copied folder lists", async () => {
+  const original = await startNode("");
+  createJournal(file).add({ name: "server", pid: original.pid, stopSignal: "SIGTERM" });
+  const copy = join(folder, "copy");
+  mkdirSync(copy);
+  cpSync(file, join(copy, "run.json"));
+
+  expect(await stopLeftovers(join(copy, "run.json"))).toEqual([]);
+  const identity = identify(original.pid);
+  expect(identity !== undefined && isAlive(identity)).toBe(true);
+});
+
+it("waits for a watcher that is stopping them, and stops what that leaves", async () => {
+  const watcher = await startNode("setTimeout(() => process.exit(0), 300)");
+  const server = await startNode('process.on("SIGTERM", () => process.exit(12))');
+  createJournal(file).add({ name: "server", pid: server.pid, stopSignal: "SIGTERM" }, watcher.pid);
+  const ends: string[] = [];
+  watcher.child.once("exit", () => ends.push("watcher"));
+  server.child.once("exit", () => ends.push("server"));
+  expect(await stopLeftovers(file)).toEqual(["server"]);
+  expect(ends).toEqual(["watcher", "server"]);
 });
 
 it("finds nothing to do where there is no journal, or one that was cut short", async () => {

@@ -1,8 +1,12 @@
 import { readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { z } from "zod";
 
-import { identify, isAlive } from "./identity.ts";
+import { identify, identifyFolder, isAlive } from "./identity.ts";
+
+/** Above what the watcher gives each process. */
+const WATCHER_GRACE_MS = 12_000;
 
 const entrySchema = z.object({
   name: z.string(),
@@ -11,6 +15,15 @@ const entrySchema = z.object({
   stopSignal: z.enum(["SIGTERM", "SIGINT"]),
 });
 type Entry = z.infer<typeof entrySchema>;
+
+const journalSchema = z.object({
+  /** In a copy of this folder it lists nothing of ours. */
+  folder: z.string(),
+  /** What stops the processes, should the one that started them be killed. */
+  watcher: z.object({ pid: z.number(), started: z.string() }).optional(),
+  processes: z.array(entrySchema),
+});
+type Content = z.infer<typeof journalSchema>;
 
 /** A process, and the signal that asks it to end. */
 export interface StartedProcess {
@@ -21,22 +34,25 @@ export interface StartedProcess {
 
 /** Keeps note of the processes that were started, for whoever comes after a process that was killed. */
 export interface Journal {
-  /** Call it as soon as the process exists. */
-  readonly add: (process: StartedProcess) => void;
+  /** Call it as soon as the process exists. `watcherPid` is whoever stops it, should this process be killed. */
+  readonly add: (process: StartedProcess, watcherPid?: number) => void;
   /** All of them have ended. */
   readonly remove: () => void;
 }
 
 /** A new journal in this file. What an earlier one lists must be gone: see {@link stopLeftovers}. */
 export function createJournal(file: string): Journal {
+  const folder = identifyFolder(dirname(file));
   const entries: Entry[] = [];
   return {
-    add({ name, pid, stopSignal }) {
+    add({ name, pid, stopSignal }, watcherPid) {
       const identity = identify(pid);
       if (identity === undefined) return;
       entries.push({ name, stopSignal, ...identity });
       // Whole or not at all: this process may be killed at any moment.
-      writeFileSync(`${file}.new`, JSON.stringify(entries, null, 2));
+      const watcher = watcherPid === undefined ? undefined : identify(watcherPid);
+      const content: Content = { folder, processes: entries, ...(watcher && { watcher }) };
+      writeFileSync(`${file}.new`, JSON.stringify(content, null, 2));
       renameSync(`${file}.new`, file);
     },
     remove: () => rmSync(file, { force: true }),
@@ -50,10 +66,13 @@ export function createJournal(file: string): Journal {
  * @returns the names of those that were stopped.
  */
 export async function stopLeftovers(file: string, graceMs = 10_000): Promise<string[]> {
-  const stopped: string[] = [];
-  for (const entry of readJournal(file).toReversed()) {
+  const { watcher, processes } = readJournal(file);
+  const left = processes.filter(isAlive).toReversed();
+  // It is at that already; a second signal would cut short what the first began.
+  const watcherDeadline = Date.now() + (processes.length + 1) * WATCHER_GRACE_MS;
+  while (watcher !== undefined && isAlive(watcher) && Date.now() < watcherDeadline) await sleep(20);
+  for (const entry of left) {
     if (!isAlive(entry)) continue;
-    stopped.push(entry.name);
     process.kill(entry.pid, entry.stopSignal);
     const deadline = Date.now() + graceMs;
     while (isAlive(entry)) {
@@ -62,13 +81,15 @@ export async function stopLeftovers(file: string, graceMs = 10_000): Promise<str
     }
   }
   rmSync(file, { force: true });
-  return stopped;
+  return left.map(({ name }) => name);
 }
 
-function readJournal(file: string): Entry[] {
+function readJournal(file: string): Content {
   try {
-    return z.array(entrySchema).parse(JSON.parse(readFileSync(file, "utf8")));
+    const content = journalSchema.parse(JSON.parse(readFileSync(file, "utf8")));
+    if (content.folder === identifyFolder(dirname(file))) return content;
   } catch {
-    return [];
+    // There is none, or it was cut short.
   }
+  return { folder: "", processes: [] };
 }

@@ -1,7 +1,8 @@
 import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { dirname } from "node:path";
 import { z } from "zod";
 
-import { identify, isAlive, type ProcessIdentity } from "./identity.ts";
+import { identify, identifyFolder, isAlive, type ProcessIdentity } from "./identity.ts";
 
 /** Who holds a lock. */
 export interface Holder extends ProcessIdentity {
@@ -9,6 +10,8 @@ export interface Holder extends ProcessIdentity {
   readonly url: string;
   /** The holder is on its way out. */
   readonly stopping: boolean;
+  /** Which folder it locked: the lock in a copy of that folder is nobody's. */
+  readonly folder: string;
 }
 
 const holderSchema: z.ZodType<Holder> = z.object({
@@ -16,6 +19,7 @@ const holderSchema: z.ZodType<Holder> = z.object({
   started: z.string(),
   url: z.string(),
   stopping: z.boolean(),
+  folder: z.string(),
 });
 
 /** A lock that this process holds. */
@@ -33,7 +37,8 @@ export function acquireLock(file: string, url: string): Lock | Holder {
   const self = identify(process.pid);
   if (self === undefined) throw new Error("This process cannot be found among the running ones.");
   const mine = `${file}.${process.pid}`;
-  const text = (stopping: boolean): string => `${JSON.stringify({ ...self, url, stopping })}\n`;
+  const folder = identifyFolder(dirname(file));
+  const text = (stopping: boolean): string => `${JSON.stringify({ ...self, url, stopping, folder })}\n`;
   writeFileSync(mine, text(false));
   try {
     for (;;) {
@@ -46,7 +51,7 @@ export function acquireLock(file: string, url: string): Lock | Holder {
       }
       const found = readLock(file);
       if (found === undefined) continue;
-      if (found.holder !== undefined && isAlive(found.holder)) return found.holder;
+      if (found.holder?.folder === folder && isAlive(found.holder)) return found.holder;
       removeStale(file, mine, found.text);
     }
   } finally {

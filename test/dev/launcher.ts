@@ -61,10 +61,10 @@ export function environment(): NodeJS.ProcessEnv {
 
 /** The processes that a launcher has started, as it keeps note of them, by name. */
 export function startedProcesses(dataFolder: string): ReadonlyMap<string, ProcessIdentity> {
-  const entries = JSON.parse(readFileSync(join(dataFolder, "run.json"), "utf8")) as (ProcessIdentity & {
-    name: string;
-  })[];
-  return new Map(entries.map(({ name, pid, started }) => [name, { pid, started }]));
+  const { processes } = JSON.parse(readFileSync(join(dataFolder, "run.json"), "utf8")) as {
+    readonly processes: readonly (ProcessIdentity & { readonly name: string })[];
+  };
+  return new Map(processes.map(({ name, pid, started }) => [name, { pid, started }]));
 }
 
 function collect(stream: Readable): () => string {

@@ -1,6 +1,6 @@
 import { execFile, execFileSync } from "node:child_process";
 import { once } from "node:events";
-import { chmodSync, existsSync, mkdtempSync, rmSync } from "node:fs";
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -125,18 +125,46 @@ describe("a Weir on this machine", () => {
     );
   });
 
-  it("is cleaned up and comes up again with its data after a SIGKILL", { timeout: START_MS }, async () => {
-    const before = startedProcesses(data());
-    launcher.kill("SIGKILL");
-    await launcher.ended;
-    for (const name of PARTS) expect(isAlive(partOf(before, name))).toBe(true);
+  it(
+    "ends in order with a launcher that is killed, and comes up again with its data",
+    { timeout: START_MS },
+    async () => {
+      const before = startedProcesses(data());
+      launcher.kill("SIGKILL");
+      await launcher.ended;
+      await vi.waitFor(() => expect([...before.values()].filter(isAlive)).toEqual([]), { timeout: 40_000 });
+      const log = (name: string): string => readFileSync(join(data(), "log", `${name}.log`), "utf8");
+      for (const name of ["workers", "server"])
+        expect(log(name).trimEnd().split("\n").at(-1)).toContain("Stopped");
+      expect(log("postgres")).toContain("database system is shut down");
 
-    launcher = start();
-    output = await launcher.running;
-    for (const name of PARTS) expect(output).toContain(`${name} of an earlier start stopped`);
-    for (const identity of before.values()) expect(isAlive(identity)).toBe(false);
-    await expectEventually(lineOf(output, "npx buf curl "), eventId);
-  });
+      launcher = start();
+      output = await launcher.running;
+      expect(output).not.toContain("of an earlier start");
+      await expectEventually(lineOf(output, "npx buf curl "), eventId);
+    },
+  );
+
+  it(
+    "ends with a launcher that is killed even where its folder is deleted",
+    { timeout: START_MS },
+    async () => {
+      const gone = join(folder, "gone");
+      const other = startLauncher(gone, {
+        WEIR_PORT: String(await freePort()),
+        WEIR_KAFKA_BROKERS: inject("kafkaBrokers"),
+      });
+      await vi.waitFor(() => expect(startedProcesses(gone).has("PostgreSQL")).toBe(true), {
+        timeout: 60_000,
+      });
+      const processes = startedProcesses(gone);
+      other.kill("SIGKILL");
+      rmSync(gone, { recursive: true, force: true, maxRetries: 20 });
+      await vi.waitFor(() => expect([...processes.values()].filter(isAlive)).toEqual([]), {
+        timeout: 40_000,
+      });
+    },
+  );
 
   it(
     "ends with one line on which part it was, and its log, when one dies",
