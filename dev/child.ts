@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { closeSync, mkdirSync, openSync, renameSync, statSync } from "node:fs";
+import { closeSync, fstatSync, mkdirSync, openSync, renameSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -22,6 +22,10 @@ export interface Child {
   readonly name: string;
   readonly pid: number;
   readonly logFile: string;
+  /** What this process itself wrote there begins at this byte: the file keeps former runs too. */
+  readonly logStart: number;
+  /** What takes its time when it stops. */
+  readonly stopRemark?: string;
   /** Settles when the process has ended; never rejects. */
   readonly exited: Promise<Exit>;
   /** Undefined while the process lives. */
@@ -46,15 +50,14 @@ export interface ChildOptions {
   readonly stopSignal?: "SIGTERM" | "SIGINT";
   /** Milliseconds from `stop` until the process is killed. Default 30,000. */
   readonly graceMs?: number;
-  /** Where the process is noted as soon as it exists. Without one it is tied to this process instead. */
+  /** Where the process is noted as soon as it exists; see `lookAfter`. */
   readonly journal?: Journal | undefined;
 }
 
 /**
  * Starts a process in its own process group, so that a terminal's Ctrl-C reaches the launcher alone and the order of
- * stopping stays ours. Should this process end without stopping it, it is asked to end then. Where this process is
- * killed, a process in a journal lives on until somebody reads that; any other is killed too. Rejects where the command
- * cannot be started at all.
+ * stopping stays ours. Should this process end without stopping it, or be killed, it ends too: in order and in its turn
+ * where there is a journal, else at once. Rejects where the command cannot be started at all.
  */
 export async function startChild(options: ChildOptions): Promise<Child> {
   const { name, logFile, stopSignal = "SIGTERM", graceMs = 30_000 } = options;
@@ -62,6 +65,7 @@ export async function startChild(options: ChildOptions): Promise<Child> {
   if ((statSync(logFile, { throwIfNoEntry: false })?.size ?? 0) > MAX_LOG_BYTES)
     renameSync(logFile, `${logFile}.1`);
   const log = openSync(logFile, "a");
+  const logStart = fstatSync(log).size;
   const child = spawn(options.command, options.args, {
     stdio: ["ignore", log, log],
     detached: true,
@@ -78,11 +82,9 @@ export async function startChild(options: ChildOptions): Promise<Child> {
   const untie = lookAfter({ name, pid, stopSignal }, options.journal);
 
   const askToEnd = (): void => void child.kill(stopSignal);
-  process.once("exit", askToEnd);
   let exit: Exit | undefined;
   const exited = new Promise<Exit>((resolve) => {
     child.once("exit", (code, signal) => {
-      process.off("exit", askToEnd);
       untie();
       exit = { code, signal };
       resolve(exit);
@@ -93,6 +95,7 @@ export async function startChild(options: ChildOptions): Promise<Child> {
     name,
     pid,
     logFile,
+    logStart,
     exited,
     exit: () => exit,
     async stop() {
@@ -124,7 +127,7 @@ export async function untilReady(
       if (child.exit() !== undefined) throw new Error(describeEnd(child));
       if (Date.now() > deadline)
         throw new Error(
-          `${child.name} was not ready after ${options.timeoutMs / 1000} s.\n${tailOf(child.logFile)}`,
+          `${child.name} was not ready after ${options.timeoutMs / 1000} s.\n${tailOf(child.logFile, child.logStart)}`,
         );
       await Promise.race([child.exited, sleep(POLL_MS)]);
     }
@@ -144,5 +147,5 @@ export function describeEnd(child: Child): string {
       : exit.signal === null
         ? `ended with exit code ${exit.code}`
         : `was ended by ${exit.signal}`;
-  return `${child.name} (process ${child.pid}) ${how}.\n${tailOf(child.logFile)}`;
+  return `${child.name} (process ${child.pid}) ${how}.\n${tailOf(child.logFile, child.logStart)}`;
 }

@@ -40,6 +40,21 @@ export function brokerProperties(place: BrokerPlace): Record<string, string> {
   };
 }
 
+/**
+ * A file of properties as Java reads it: in ISO-8859-1, whatever the locale, with a backslash to escape (java.util.Properties,
+ * `load`), so that every other character is written by its UTF-16 units.
+ */
+export function propertiesFile(properties: Readonly<Record<string, string>>): string {
+  const escaped = (text: string): string =>
+    text
+      .replaceAll("\\", "\\\\")
+      .replaceAll(/[^\x20-\x7e]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`)
+      .replace(/^ /, "\\ ");
+  return Object.entries(properties)
+    .map(([key, value]) => `${key}=${escaped(value)}\n`)
+    .join("");
+}
+
 /** The same as the environment of the `apache/kafka` image. */
 export function imageEnvironment(place: BrokerPlace): Record<string, string> {
   return Object.fromEntries(

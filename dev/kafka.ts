@@ -1,11 +1,12 @@
 import { randomBytes } from "node:crypto";
 import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 
 import { startChild, untilReady, type Child } from "./child.ts";
 import { type Journal } from "./journal.ts";
 import { answersMetadata } from "./kafka-probe.ts";
-import { brokerProperties } from "./kafka-properties.ts";
+import { brokerProperties, propertiesFile } from "./kafka-properties.ts";
 import { runTool } from "./tool.ts";
 
 /** What it takes to start a {@link Child} that is a Kafka broker. */
@@ -44,14 +45,11 @@ export async function startKafka(options: KafkaOptions): Promise<Child> {
     controllerPort,
     logDirs,
   });
-  writeFileSync(
-    config,
-    Object.entries(properties)
-      .map(([key, value]) => `${key}=${value}\n`)
-      .join(""),
-  );
-  writeFileSync(log4j, log4jProperties(logFile));
+  writeFileSync(config, propertiesFile(properties));
+  writeFileSync(log4j, propertiesFile(log4jProperties(logFile)));
 
+  // Java takes the encoding of file names from the locale, and from nothing else.
+  const env = { ...process.env, LANG: "C.UTF-8", LC_ALL: "C.UTF-8" };
   const archive = join(jars, "classes.jsa");
   const isRecorded = existsSync(archive);
   const jvm = [
@@ -59,7 +57,8 @@ export async function startKafka(options: KafkaOptions): Promise<Child> {
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
     "-Djava.awt.headless=true",
-    `-Dlog4j2.configurationFile=${log4j}`,
+    "-Dfile.encoding=UTF-8",
+    `-Dlog4j2.configurationFile=${pathToFileURL(log4j).href}`,
     "-Xlog:cds=off",
     "-cp",
     join(jars, "*"),
@@ -72,6 +71,7 @@ export async function startKafka(options: KafkaOptions): Promise<Child> {
     const format = ["kafka.tools.StorageTool", "format", `--cluster-id=${clusterId}`, "-c", config];
     await runTool("java", [...useArchive, ...jvm, ...format], {
       failure: "Kafka's data folder could not be formatted",
+      env,
       journal: options.journal,
       signal,
     });
@@ -89,6 +89,7 @@ export async function startKafka(options: KafkaOptions): Promise<Child> {
       config,
     ],
     cwd: dataDir,
+    env,
     logFile,
     journal: options.journal,
   });
@@ -98,24 +99,26 @@ export async function startKafka(options: KafkaOptions): Promise<Child> {
     if (endedBy === "SIGKILL") rmSync(recording);
     else renameSync(recording, archive);
   });
-  return untilReady(child, () => answersMetadata(port), { timeoutMs: READY_TIMEOUT_MS, signal });
+  await untilReady(child, () => answersMetadata(port), { timeoutMs: READY_TIMEOUT_MS, signal });
+  return isRecorded ? child : { ...child, stopRemark: "wrote its class archive, once" };
 }
 
 /** The broker keeps its own log short; what the JVM itself has to say is appended to the same file. */
-function log4jProperties(file: string): string {
-  return `status = error
-appender.file.type = RollingFile
-appender.file.name = FILE
-appender.file.fileName = ${file}
-appender.file.filePattern = ${file}.%i
-appender.file.layout.type = PatternLayout
-appender.file.layout.pattern = %d{ISO8601} %-5p %c{1} %m%n
-appender.file.policies.type = Policies
-appender.file.policies.size.type = SizeBasedTriggeringPolicy
-appender.file.policies.size.size = 20MB
-appender.file.strategy.type = DefaultRolloverStrategy
-appender.file.strategy.max = 2
-rootLogger.level = info
-rootLogger.appenderRef.file.ref = FILE
-`;
+function log4jProperties(file: string): Record<string, string> {
+  return {
+    status: "error",
+    "appender.file.type": "RollingFile",
+    "appender.file.name": "FILE",
+    "appender.file.fileName": file,
+    "appender.file.filePattern": `${file}.%i`,
+    "appender.file.layout.type": "PatternLayout",
+    "appender.file.layout.pattern": "%d{ISO8601} %-5p %c{1} %m%n",
+    "appender.file.policies.type": "Policies",
+    "appender.file.policies.size.type": "SizeBasedTriggeringPolicy",
+    "appender.file.policies.size.size": "20MB",
+    "appender.file.strategy.type": "DefaultRolloverStrategy",
+    "appender.file.strategy.max": "2",
+    "rootLogger.level": "info",
+    "rootLogger.appenderRef.file.ref": "FILE",
+  };
 }

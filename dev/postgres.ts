@@ -83,7 +83,7 @@ export async function startPostgres(options: PostgresOptions): Promise<Child> {
       return await untilReady(child, () => isReady(dataDir, child.pid), { timeoutMs, signal });
     } catch (error) {
       // After a kill the former server's processes hold its shared memory until they have noticed.
-      if (!tailOf(logFile).includes("is still in use") || Date.now() > deadline) throw error;
+      if (!tailOf(logFile, child.logStart).includes("is still in use") || Date.now() > deadline) throw error;
       await sleep(RETRY_MS, undefined, { ...(signal && { signal }) });
     }
   }

@@ -48,7 +48,7 @@ export function createSupervisor(progress: Progress): Supervisor {
         if (child.exit() === undefined)
           await progress.step(
             () => child.stop(),
-            () => `${child.name} stopped`,
+            () => `${child.name} stopped${child.stopRemark === undefined ? "" : ` (${child.stopRemark})`}`,
           );
       }
     },

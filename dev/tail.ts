@@ -13,12 +13,12 @@ export function tailText(text: string): string {
     .join("\n");
 }
 
-/** The last lines of a log, indented for a terminal, and the log's path below them. */
-export function tailOf(file: string): string {
-  return `${tailText(readEnd(file))}\n  log: ${file}`;
+/** The last lines of a log from this byte on, indented for a terminal, and the log's path below them. */
+export function tailOf(file: string, start: number): string {
+  return `${tailText(readEnd(file, start) || "(nothing was written)")}\n  log: ${file}`;
 }
 
-function readEnd(file: string): string {
+function readEnd(file: string, start: number): string {
   let handle: number;
   try {
     handle = openSync(file, "r");
@@ -27,7 +27,9 @@ function readEnd(file: string): string {
   }
   try {
     const { size } = fstatSync(handle);
-    const buffer = Buffer.alloc(Math.min(size, BYTES));
+    // A log that is shorter now was begun anew meanwhile.
+    const own = start > size ? size : size - start;
+    const buffer = Buffer.alloc(Math.min(own, BYTES));
     const read = readSync(handle, buffer, 0, buffer.length, size - buffer.length);
     return buffer.toString("utf8", 0, read);
   } finally {

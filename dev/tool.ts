@@ -15,8 +15,9 @@ export interface ToolOptions {
   /** Given to the tool on its standard input. Default: nothing. */
   readonly input?: string;
   readonly cwd?: string;
+  readonly env?: NodeJS.ProcessEnv;
   readonly user?: Owner | undefined;
-  /** Where the tool is noted while it runs; without one it is tied to this process instead. */
+  /** Where the tool is noted while it runs; see `lookAfter`. */
   readonly journal?: Journal | undefined;
   readonly signal?: AbortSignal | undefined;
 }
@@ -26,12 +27,18 @@ export interface ToolOptions {
  * lines of that where the tool is missing or fails, and with the signal's reason where that is raised.
  */
 export function runTool(command: string, args: readonly string[], options: ToolOptions): Promise<string> {
-  const { failure, input = "", cwd, user, journal, signal } = options;
+  const { failure, input = "", cwd, env, user, journal, signal } = options;
   return new Promise((resolve, reject) => {
     const tool = execFile(
       command,
       args,
-      { maxBuffer: MAX_OUTPUT_BYTES, ...(cwd !== undefined && { cwd }), ...user, ...(signal && { signal }) },
+      {
+        maxBuffer: MAX_OUTPUT_BYTES,
+        ...(cwd !== undefined && { cwd }),
+        ...(env && { env }),
+        ...user,
+        ...(signal && { signal }),
+      },
       (error: ExecFileException | null, stdout, stderr) => {
         if (error === null) resolve(stdout + stderr);
         else if (signal?.aborted === true) reject(signal.reason as Error);

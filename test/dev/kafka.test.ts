@@ -1,0 +1,36 @@
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+
+import { cacheFolder, fetchKafkaJars } from "../../dev/kafka-jars.ts";
+import { startKafka } from "../../dev/kafka.ts";
+import { freePort } from "../../dev/ports.ts";
+
+it(
+  "keeps its data and its log in a folder of any name, whatever the locale",
+  { timeout: 120_000 },
+  async () => {
+    const folder = mkdtempSync(join(tmpdir(), "weir-kafka-"));
+    const { LC_ALL } = process.env;
+    process.env["LC_ALL"] = "C";
+    try {
+      const [dataDir, logDir] = [join(folder, "dü x", "kafka"), join(folder, "dü x", "lög")];
+      const broker = await startKafka({
+        jars: await fetchKafkaJars(cacheFolder(), { say: () => {} }),
+        dataDir,
+        logDir,
+        port: await freePort(),
+        controllerPort: await freePort(),
+      });
+      await broker.stop();
+      expect(readdirSync(folder)).toEqual(["dü x"]);
+      expect(existsSync(join(dataDir, "log", "meta.properties"))).toBe(true);
+      expect(readFileSync(join(logDir, "kafka.log"), "utf8")).toContain("Kafka Server started");
+    } finally {
+      if (LC_ALL === undefined) delete process.env["LC_ALL"];
+      else process.env["LC_ALL"] = LC_ALL;
+      rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
+    }
+  },
+);
