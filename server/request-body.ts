@@ -49,35 +49,42 @@ export async function readBody(
 }
 
 /** By events, since an async iterator costs promises and listeners at every step. */
-async function collectBody(
-  request: ServerRequest,
-  maxBytes: number,
-  signal: AbortSignal,
-): Promise<Uint8Array> {
-  if (request.destroyed) throw clientGone();
-  const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>();
-  const chunks: Uint8Array[] = [];
-  let size = 0;
-  const onData = (chunk: Uint8Array): void => {
-    size += chunk.byteLength;
-    chunks.push(chunk);
-    if (size > maxBytes) reject(tooLarge(maxBytes));
-  };
-  const onEnd = (): void => resolve(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks));
-  const onLost = (error?: Error): void => reject(clientGone(error));
-  const onAbort = (): void => reject(endOf(signal));
-  if (signal.aborted) onAbort();
-  request.on("data", onData).once("end", onEnd).once("error", onLost).once("close", onLost);
-  signal.addEventListener("abort", onAbort);
-  askForBody(request);
-  try {
-    return await promise;
-  } finally {
-    request.off("data", onData).off("end", onEnd).off("error", onLost).off("close", onLost);
-    signal.removeEventListener("abort", onAbort);
-    // What is left is discardBody's.
-    request.pause();
-  }
+function collectBody(request: ServerRequest, maxBytes: number, signal: AbortSignal): Promise<Uint8Array> {
+  if (request.destroyed) return Promise.reject(clientGone());
+  return new Promise((resolve, reject) => {
+    const chunks: Uint8Array[] = [];
+    let size = 0;
+    /** At once, and not after a promise: a request closes right after its end, and that is no loss. */
+    const settled = (): void => {
+      request.off("data", onData).off("end", onEnd).off("error", onLost).off("close", onLost);
+      signal.removeEventListener("abort", onAbort);
+      // What is left is discardBody's.
+      request.pause();
+    };
+    const onData = (chunk: Uint8Array): void => {
+      size += chunk.byteLength;
+      chunks.push(chunk);
+      if (size <= maxBytes) return;
+      settled();
+      reject(tooLarge(maxBytes));
+    };
+    const onEnd = (): void => {
+      settled();
+      resolve(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks));
+    };
+    const onLost = (error?: Error): void => {
+      settled();
+      reject(clientGone(error));
+    };
+    const onAbort = (): void => {
+      settled();
+      reject(endOf(signal));
+    };
+    request.on("data", onData).once("end", onEnd).once("error", onLost).once("close", onLost);
+    signal.addEventListener("abort", onAbort);
+    if (signal.aborted) onAbort();
+    else askForBody(request);
+  });
 }
 
 function compressionOf(coding: string | undefined): typeof compressionGzip | undefined {
