@@ -35,6 +35,7 @@ export interface Histograms {
 export interface Gauges {
   "weir.connections.active": { readonly protocol: "http/1.1" | "h2" };
   "weir.streams.active": Unlabelled;
+  "weir.request.bodies.size": Unlabelled;
   "weir.producer.queue.records": Unlabelled;
   "weir.producer.queue.size": Unlabelled;
   "weir.consumer.lag": { readonly group: string; readonly topic: string; readonly partition: number };
@@ -187,6 +188,11 @@ export const GAUGES: { readonly [N in keyof Gauges]: Instrument<Gauges[N]> } = {
     labels: { protocol: ["http/1.1", "h2"] },
   },
   "weir.streams.active": { unit: "{stream}", help: "Open server streams.", labels: NONE },
+  "weir.request.bodies.size": {
+    unit: "By",
+    help: "What request bodies hold that are being read. At WEIR_MAX_BODY_MEMORY further ones are refused.",
+    labels: NONE,
+  },
   "weir.producer.queue.records": { unit: "{record}", help: "Records waiting or in flight.", labels: NONE },
   "weir.producer.queue.size": { unit: "By", help: "Bytes waiting or in flight.", labels: NONE },
   "weir.consumer.lag": {

@@ -1,5 +1,6 @@
 import { countConnections, type Database } from "#postgres/pool.ts";
 import { type Observation, type Telemetry } from "#runtime/telemetry.ts";
+import { type BodyBudget } from "./body-budget.ts";
 import { type Listener } from "./listener.ts";
 import { type Rpc } from "./rpc.ts";
 import { type Turns } from "./turns.ts";
@@ -10,6 +11,7 @@ export interface Observed {
   readonly connections: () => Listener["connections"] | undefined;
   readonly rpc: Rpc;
   readonly turns: Turns;
+  readonly bodies: BodyBudget;
   /** The one for reading. */
   readonly database: Database;
 }
@@ -17,7 +19,7 @@ export interface Observed {
 /** Gives the server's gauges their values until it is disposed of. */
 export function observeServer(
   telemetry: Telemetry,
-  { connections, rpc, turns, database }: Observed,
+  { connections, rpc, turns, bodies, database }: Observed,
 ): Disposable {
   const stack = new DisposableStack();
   stack.use(
@@ -29,6 +31,7 @@ export function observeServer(
     }),
   );
   stack.use(telemetry.observe("weir.streams.active", () => [[{}, rpc.streams]]));
+  stack.use(telemetry.observe("weir.request.bodies.size", () => [[{}, bodies.heldBytes]]));
   stack.use(telemetry.observe("weir.search.waiting", () => [[{}, turns.waiting]]));
   stack.use(
     telemetry.observe("weir.database.connections", () => {

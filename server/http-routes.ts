@@ -3,6 +3,7 @@ import { type Telemetry } from "#runtime/telemetry.ts";
 import { type TraceContext } from "#runtime/trace-context.ts";
 import { type Tracer } from "#runtime/tracing.ts";
 import { type Authorize } from "./auth.ts";
+import { type BodyBudget } from "./body-budget.ts";
 import { createCallDeadlines } from "./call-deadlines.ts";
 import { type ErrorFunnel } from "./error-funnel.ts";
 import { httpAnswerOf, methodNotAllowed, reasonOf, toConnectError } from "./errors.ts";
@@ -43,6 +44,8 @@ export interface HttpRoutesOptions {
   readonly routes: readonly HttpRoute[];
   readonly authorize: Authorize;
   readonly funnel: ErrorFunnel;
+  /** What bodies may hold while they are read. */
+  readonly bodies: BodyBudget;
   readonly telemetry: Telemetry;
   /** Makes a span for every request of a route that is not open. */
   readonly tracer?: Tracer | undefined;
@@ -85,7 +88,9 @@ export function createHttpRoutes(options: HttpRoutesOptions): HttpRoutes {
       return await withDeadline(options.timeoutMs, response, async (signal) => {
         const principal = needed === "open" ? "" : await principalOf(options.authorize, request, needed);
         const body =
-          route.maxBodyBytes === undefined ? NO_BODY : await readBody(request, route.maxBodyBytes, signal);
+          route.maxBodyBytes === undefined
+            ? NO_BODY
+            : await readBody(request, { maxBytes: route.maxBodyBytes, bodies: options.bodies }, signal);
         return await route.handle({
           headers: headersOf(request, span?.context),
           get query() {

@@ -11,6 +11,7 @@ import { type ProcessContext, runProcess } from "#runtime/process.ts";
 import { type Service } from "#runtime/service.ts";
 import { createAdmission } from "./admit.ts";
 import { createAuthorize } from "./auth.ts";
+import { createBodyBudget } from "./body-budget.ts";
 import { createCors } from "./cors.ts";
 import { createDispatch } from "./dispatch.ts";
 import { createErrorFunnel } from "./error-funnel.ts";
@@ -106,7 +107,8 @@ async function start(context: ProcessContext<(typeof NEEDS)[number]>): Promise<r
   const shutdown = new AbortController();
   const streamsEnd = new AbortController();
   stopping.addEventListener("abort", () => streamsEnd.abort(shuttingDown()), { once: true });
-  const shared = { authorize, funnel, telemetry, tracer, shutdown: shutdown.signal };
+  const bodies = createBodyBudget(http.bodyMemoryBytes);
+  const shared = { authorize, funnel, bodies, telemetry, tracer, shutdown: shutdown.signal };
 
   const ingest = createIngestService({ admission, limits: config.limits, stopping: streamsEnd.signal });
   const rpc = createRpc({
@@ -173,7 +175,7 @@ async function start(context: ProcessContext<(typeof NEEDS)[number]>): Promise<r
   services.push(main);
 
   resources.use(
-    observeServer(telemetry, { connections: () => main.listener?.connections, rpc, turns, database }),
+    observeServer(telemetry, { connections: () => main.listener?.connections, rpc, turns, bodies, database }),
   );
   return services;
 }

@@ -111,6 +111,11 @@ async function* boundWhole(
   yield* chunks;
 }
 
+/** Whether the messages of a request stand in frames. */
+export function isFramed(header: Headers): boolean {
+  return wireOf(header)?.framed === true;
+}
+
 function wireOf(header: Headers): Wire | undefined {
   const [, kind, stream, format] =
     /^application\/(?:(grpc-web|grpc)|(connect)\+)?\+?(proto|json)?(?:$|[ ;])/i.exec(

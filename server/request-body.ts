@@ -4,6 +4,7 @@ import { type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Code } from "@connectrpc/connect";
 import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
+import { type BodyBudget } from "./body-budget.ts";
 import { abortableItems, causeOf, clientGone, endOf } from "./deadlines.ts";
 import { asInputFault } from "./error-funnel.ts";
 import { toConnectError } from "./errors.ts";
@@ -27,21 +28,29 @@ export async function* bodyChunks(
   }
 }
 
+/** How much is read. */
+export interface BodyBounds {
+  readonly maxBytes: number;
+  /** What all bodies that are being read may hold together. */
+  readonly bodies: BodyBudget;
+}
+
 /**
  * Reads the whole body of a plain HTTP request, inflated where it is compressed (gzip, br).
  *
  * @throws ConnectError: MESSAGE_TOO_LARGE beyond `maxBytes`, compressed or not; UNSUPPORTED_MEDIA_TYPE for another
- * coding; the signal's.
+ * coding; BODY_CAPACITY; the signal's.
  */
 export async function readBody(
   request: ServerRequest,
-  maxBytes: number,
+  bounds: BodyBounds,
   signal: AbortSignal,
 ): Promise<Uint8Array> {
+  const { maxBytes } = bounds;
   const compression = compressionOf(request.headers["content-encoding"]);
   const announced = Number(request.headers["content-length"] ?? 0);
   if (announced > maxBytes) throw tooLarge(maxBytes, announced);
-  const body = await collectBody(request, maxBytes, signal);
+  const body = await collectBody(request, bounds, signal);
   if (compression === undefined) return body;
   return await compression
     .decompress(body, maxBytes)
@@ -49,24 +58,31 @@ export async function readBody(
 }
 
 /** By events, since an async iterator costs promises and listeners at every step. */
-function collectBody(request: ServerRequest, maxBytes: number, signal: AbortSignal): Promise<Uint8Array> {
+function collectBody(
+  request: ServerRequest,
+  { maxBytes, bodies }: BodyBounds,
+  signal: AbortSignal,
+): Promise<Uint8Array> {
   if (request.destroyed) return Promise.reject(clientGone());
   return new Promise((resolve, reject) => {
     const chunks: Uint8Array[] = [];
     let size = 0;
+    const held = bodies.open();
     /** At once, and not after a promise: a request closes right after its end, and that is no loss. */
     const settled = (): void => {
       request.off("data", onData).off("end", onEnd).off("error", onLost).off("close", onLost);
       signal.removeEventListener("abort", onAbort);
+      held.release();
       // What is left is discardBody's.
       request.pause();
     };
     const onData = (chunk: Uint8Array): void => {
       size += chunk.byteLength;
       chunks.push(chunk);
-      if (size <= maxBytes) return;
+      const refusal = size > maxBytes ? tooLarge(maxBytes) : held.hold(size);
+      if (refusal === undefined) return;
       settled();
-      reject(tooLarge(maxBytes));
+      reject(refusal);
     };
     const onEnd = (): void => {
       settled();

@@ -3,16 +3,17 @@ import { type UniversalHandler, type UniversalServerRequest } from "@connectrpc/
 import { universalRequestFromNodeRequest, universalResponseToNodeResponse } from "@connectrpc/connect-node";
 import { type Telemetry } from "#runtime/telemetry.ts";
 import { type TraceContext } from "#runtime/trace-context.ts";
+import { type BodyBudget, createByteCount, createFrameCount } from "./body-budget.ts";
 import { boundDeadline, type DeadlineLimits } from "./deadlines.ts";
 import { type ErrorFunnel } from "./error-funnel.ts";
 import { httpAnswerOf, methodNotAllowed, toConnectError } from "./errors.ts";
 import { askForBody } from "./expect-continue.ts";
 import { writeAnswer } from "./http-answer.ts";
 import { type ServerRequest, type ServerResponse } from "./listener.ts";
-import { boundMessages } from "./message-bound.ts";
+import { boundMessages, isFramed } from "./message-bound.ts";
 import { bodyChunks, discardBody } from "./request-body.ts";
 import { type RequestSpan } from "./request-span.ts";
-import { type Call, callKey, measureCall, methodName } from "./rpc-call.ts";
+import { type Call, callKey, measureCall, methodName, onAbort } from "./rpc-call.ts";
 
 /** What the adapter needs of what all RPC methods share. */
 export interface AdapterOptions {
@@ -21,6 +22,7 @@ export interface AdapterOptions {
   readonly telemetry: Telemetry;
   /** The largest message that is read, before and after decompression. */
   readonly readLimitBytes: number;
+  readonly bodies: BodyBudget;
 }
 
 /** Serves one call with the RPC library's handler for its method, and ends its span with it. Never rejects. */
@@ -39,7 +41,7 @@ export async function serveCall(
     await writeAnswer({ ...answer, status: status ?? answer.status }, request, response);
   };
   try {
-    const universal = universalRequestOf(request, response, begun);
+    const universal = universalRequestOf(request, response, begun, options.bodies);
     if (universal === undefined) return await refuse(addressInvalid());
     boundDeadline(universal.header, method.methodKind !== "unary", options.deadlines);
     const body = boundMessages(universal.body, universal.header, method.input, options.readLimitBytes);
@@ -62,6 +64,7 @@ function universalRequestOf(
   request: ServerRequest,
   response: ServerResponse,
   begun: Pick<Call, "startedAt" | "span">,
+  bodies: BodyBudget,
 ): (UniversalServerRequest & { readonly body: AsyncIterable<Uint8Array> }) | undefined {
   const values = createContextValues();
   let universal: UniversalServerRequest;
@@ -75,7 +78,16 @@ function universalRequestOf(
   values.set(callKey, call);
   async function* body(): AsyncGenerator<Uint8Array> {
     askForBody(request);
-    yield* bodyChunks(universal.body as AsyncIterable<Uint8Array>, call.signal);
+    const held = bodies.open();
+    const count = isFramed(universal.header) ? createFrameCount() : createByteCount();
+    // However the call ends: who takes no further message need not say so.
+    onAbort(call.signal, () => held.release());
+    for await (const chunk of bodyChunks(universal.body as AsyncIterable<Uint8Array>, call.signal)) {
+      const refusal = held.hold(count(chunk));
+      if (refusal !== undefined) throw refusal;
+      yield chunk;
+    }
+    held.release();
   }
   return { ...universal, body: body() };
 }

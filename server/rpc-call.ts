@@ -40,6 +40,12 @@ export function outcomeOf(call: Call, signal: AbortSignal): unknown {
   return reason instanceof DOMException ? undefined : reason;
 }
 
+/** Runs it when the signal is raised, or now where it is. */
+export function onAbort(signal: AbortSignal, run: () => void): void {
+  if (signal.aborted) run();
+  else signal.addEventListener("abort", run, { once: true });
+}
+
 /** What the measuring of calls needs. */
 export interface MeasureOptions {
   readonly telemetry: Telemetry;

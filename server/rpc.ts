@@ -10,6 +10,7 @@ import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
 import { type Telemetry } from "#runtime/telemetry.ts";
 import { type Tracer } from "#runtime/tracing.ts";
 import { type Authorize, principalKey } from "./auth.ts";
+import { type BodyBudget, createBodyBudget } from "./body-budget.ts";
 import { createCallDeadlines } from "./call-deadlines.ts";
 import { abortable, abortableItems, causeOf, type DeadlineLimits } from "./deadlines.ts";
 import { asInputFault, type ErrorFunnel } from "./error-funnel.ts";
@@ -18,7 +19,7 @@ import { type ServerRequest, type ServerResponse } from "./listener.ts";
 import { boundQuery } from "./message-bound.ts";
 import { startRpcSpan } from "./request-span.ts";
 import { serveCall } from "./rpc-adapter.ts";
-import { callKey, measureCall, methodName, outcomeOf } from "./rpc-call.ts";
+import { callKey, measureCall, methodName, onAbort, outcomeOf } from "./rpc-call.ts";
 import { methodAccess } from "./scopes.ts";
 import { isPlainUnary, serveUnary, type UnaryMethod, unaryMethods } from "./unary.ts";
 
@@ -33,6 +34,11 @@ export interface RpcOptions {
   readonly tracer?: Tracer | undefined;
   /** The largest message that is read, before and after decompression. */
   readonly readLimitBytes: number;
+  /**
+   * What bodies may hold while they are read. Those of methods that need no token have a tenth of it for themselves, so
+   * that strangers never take the room of those who have one.
+   */
+  readonly bodies: BodyBudget;
   readonly deadlines: DeadlineLimits;
   /**
    * How many streams may be open at once. Those of methods that need no token have a tenth of them, so that strangers
@@ -109,6 +115,7 @@ export function createRpc(options: RpcOptions): Rpc {
   const unary = new Map<DescMethod, UnaryMethod>();
   options.routes(noting(router, (method) => unary.set(method.method, method), options.readLimitBytes));
   const access = methodAccess(router.handlers.map(({ method }) => method));
+  const openOptions = { ...options, bodies: createBodyBudget(Math.ceil(options.bodies.limitBytes / 10)) };
   const unaryOptions = { ...options, withDeadline: createCallDeadlines(options.shutdown) };
   const handlers = new Map(router.handlers.map((handler) => [handler.requestPath, handler]));
 
@@ -124,7 +131,7 @@ export function createRpc(options: RpcOptions): Rpc {
       const [plain, needed] = [unary.get(method), access.get(method)];
       if (plain !== undefined && needed !== undefined && needed !== "open" && isPlainUnary(request)) {
         void serveUnary(unaryOptions, plain, needed, span, request, response);
-      } else void serveCall(options, handler, request, response, span);
+      } else void serveCall(needed === "open" ? openOptions : options, handler, request, response, span);
       return true;
     },
     get streams() {
@@ -151,11 +158,6 @@ function noting(
       return this;
     },
   };
-}
-
-function onAbort(signal: AbortSignal, run: () => void): void {
-  if (signal.aborted) run();
-  else signal.addEventListener("abort", run, { once: true });
 }
 
 function streamCapacity(limit: number): Error {

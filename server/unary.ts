@@ -10,6 +10,7 @@ import { compressionNegotiate, createMethodSerializationLookup } from "@connectr
 import { codeToHttpStatus, contentTypeUnaryRegExp } from "@connectrpc/connect/protocol-connect";
 import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
 import { type Authorize, principalKey } from "./auth.ts";
+import { type BodyBudget } from "./body-budget.ts";
 import { type WithDeadline } from "./call-deadlines.ts";
 import { asInputFault } from "./error-funnel.ts";
 import { httpAnswerOf, JSON_OPTIONS, toConnectError } from "./errors.ts";
@@ -39,6 +40,7 @@ export interface UnaryOptions extends MeasureOptions {
   readonly authorize: Authorize;
   readonly withDeadline: WithDeadline;
   readonly readLimitBytes: number;
+  readonly bodies: BodyBudget;
   readonly deadlines: { readonly defaultMs: number; readonly maxMs: number };
 }
 
@@ -117,7 +119,7 @@ function hostOf(headers: ServerRequest["headers"]): string {
 }
 
 async function call(
-  { authorize, readLimitBytes }: UnaryOptions,
+  { authorize, readLimitBytes, bodies }: UnaryOptions,
   { method, impl, serialization }: UnaryMethod,
   scope: Scope,
   call: Pick<ContextParts, "request" | "span" | "signal" | "timeoutMs">,
@@ -125,7 +127,7 @@ async function call(
   const { request, signal } = call;
   const authorization = await authorize(request.headers.authorization, scope);
   if (!authorization.ok) throw toConnectError(authorization.failure);
-  const body = await readBody(request, readLimitBytes, signal);
+  const body = await readBody(request, { maxBytes: readLimitBytes, bodies }, signal);
   const isBinary = request.headers["content-type"]?.toLowerCase() === "application/proto";
   if (!isBinary) demandUtf8(body);
   const message = parse(serialization.getI(isBinary), body);

@@ -12,6 +12,7 @@ interface Values {
   readonly requestTimeoutMs: number;
   readonly requestTimeoutMaxMs: number;
   readonly readLimitBytes: number;
+  readonly bodyMemoryBytes: number;
   readonly maxHeaderBytes: number;
   readonly maxConnections: number;
   readonly maxStreams: number;
@@ -102,6 +103,14 @@ export const HTTP: Group<Values, HttpConfig> = {
       meaning:
         "The largest message that is read, after decompression. Above the limits of an event and a batch, as JSON is longer.",
     },
+    bodyMemoryBytes: {
+      name: "WEIR_MAX_BODY_MEMORY",
+      form: size("2MiB", "64GiB"),
+      default: "256MiB",
+      unit: "size",
+      meaning:
+        "What all request bodies that a process is reading may hold together; a further one is UNAVAILABLE. At least WEIR_READ_LIMIT.",
+    },
     maxHeaderBytes: {
       name: "WEIR_MAX_HEADER_SIZE",
       form: size("16KiB", "1MiB"),
@@ -144,6 +153,9 @@ export const HTTP: Group<Values, HttpConfig> = {
   join({ tlsCertificate, tlsKey, ...values }, report) {
     if (values.requestTimeoutMs > values.requestTimeoutMaxMs) {
       report("WEIR_REQUEST_TIMEOUT", "must not be longer than WEIR_REQUEST_TIMEOUT_MAX");
+    }
+    if (values.bodyMemoryBytes < values.readLimitBytes) {
+      report("WEIR_MAX_BODY_MEMORY", "must not be smaller than WEIR_READ_LIMIT");
     }
     if (tlsCertificate === undefined && tlsKey !== undefined) {
       report("WEIR_TLS_CERT_FILE", "must be set where WEIR_TLS_KEY_FILE is");

@@ -4,6 +4,7 @@ import { type LogFields, type Logger } from "#runtime/log.ts";
 import { createTelemetry, type Telemetry } from "#runtime/telemetry.ts";
 import { type Tracer } from "#runtime/tracing.ts";
 import { createAuthorize } from "../../server/auth.ts";
+import { type BodyBudget, createBodyBudget } from "../../server/body-budget.ts";
 import { createCors } from "../../server/cors.ts";
 import { type DeadlineLimits } from "../../server/deadlines.ts";
 import { createDispatch } from "../../server/dispatch.ts";
@@ -19,6 +20,7 @@ export interface RpcServerOptions {
   readonly httpRoutes?: readonly HttpRoute[];
   readonly corsOrigins?: readonly string[];
   readonly readLimitBytes?: number;
+  readonly bodyMemoryBytes?: number;
   readonly deadlines?: Partial<DeadlineLimits>;
   readonly maxStreams?: number;
   readonly httpTimeoutMs?: number;
@@ -31,6 +33,7 @@ export interface RpcServer extends AsyncDisposable {
   readonly url: string;
   readonly port: number;
   readonly rpc: Rpc;
+  readonly bodies: BodyBudget;
   readonly telemetry: Telemetry;
   /** What was logged of unexpected errors. */
   readonly errors: readonly (LogFields | undefined)[];
@@ -56,6 +59,7 @@ export async function startRpcServer(options: RpcServerOptions): Promise<RpcServ
   const streamsEnd = new AbortController();
   const shutdown = new AbortController();
   const readLimitBytes = options.readLimitBytes ?? 1024 * 1024;
+  const bodies = createBodyBudget(options.bodyMemoryBytes ?? 256 * 1024 * 1024);
   const shared = {
     authorize: createAuthorize({
       algorithm: "HS256",
@@ -65,6 +69,7 @@ export async function startRpcServer(options: RpcServerOptions): Promise<RpcServ
       leewayMs: 30_000,
     }),
     funnel: createErrorFunnel(log, readLimitBytes),
+    bodies,
     telemetry,
     tracer: options.tracer,
     shutdown: shutdown.signal,
@@ -101,6 +106,7 @@ export async function startRpcServer(options: RpcServerOptions): Promise<RpcServ
     url: `${scheme}://127.0.0.1:${String(listener.port)}`,
     port: listener.port,
     rpc,
+    bodies,
     telemetry,
     errors,
     streamsEnd,
