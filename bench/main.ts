@@ -4,6 +4,7 @@
 /** A file for each, whose `run` is given the arguments after the name. */
 const BENCHES: Readonly<Record<string, () => Promise<{ run(args: readonly string[]): Promise<void> }>>> = {
   ingest: () => import("./ingest.ts"),
+  kafka: () => import("./kafka.ts"),
   telemetry: () => import("./telemetry.ts"),
 };
 

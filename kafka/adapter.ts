@@ -127,7 +127,7 @@ export const MEMBERSHIP = {
   /** How long a rebalance waits for members, which rejoin at their next heartbeat. */
   rebalanceMs: 30_000,
   /** How long a fetch waits for records, and at most a partition that was resumed for its first fetch. */
-  maxWaitMs: 250,
+  maxWaitMs: 500,
   fetchBytes: 16_777_216,
   leaveMs: 5_000,
   /** How often a request is tried again, 0.1 to 1 s apart. */

@@ -11,6 +11,7 @@ import {
 
 import { type ConnectionOptions } from "../connection.ts";
 import { countProduceRequests } from "../produce-requests.ts";
+import { isProtocolError } from "./errors.ts";
 
 /** The sockets of a client, which can be taken from it. */
 export interface Sockets {
@@ -31,8 +32,7 @@ export function clientOptions(options: ConnectionOptions, retries: number): Base
     requestTimeout: requestTimeoutMs,
     timeout: requestTimeoutMs,
     retries,
-    retryDelay: (_client: object, _what: string, attempt: number) =>
-      Math.min(100 * 2 ** (attempt - 1), 1_000),
+    retryDelay,
     ...(tls && {
       tls: tls.ca === undefined ? {} : { ca: tls.ca },
       // The name goes along in the handshake, where it is one.
@@ -46,6 +46,12 @@ export function clientOptions(options: ConnectionOptions, retries: number): Base
       },
     }),
   };
+}
+
+function retryDelay(_client: object, _what: string, attempt: number, _retries: number, error: Error): number {
+  // Another broker may know the topic; whoever asks waits by itself where none does.
+  if (isProtocolError(error, "UNKNOWN_TOPIC_OR_PARTITION")) return 0;
+  return Math.min(100 * 2 ** (attempt - 1), 1_000);
 }
 
 /** The sockets of a client that has not been used yet. */

@@ -33,11 +33,11 @@ export const KAFKA: Group<Values, KafkaConfig> = {
   settings: {
     client: {
       name: "WEIR_KAFKA_CLIENT",
-      form: oneOf("kafkajs", "platformatic"),
-      default: "kafkajs",
+      form: oneOf("platformatic", "kafkajs"),
+      default: "platformatic",
       unit: "word",
       meaning:
-        "The library that speaks to Kafka: kafkajs or platformatic. Workers that run different ones share their group.",
+        "The library that speaks to Kafka: platformatic or kafkajs. Workers that run different ones share their group.",
     },
     brokers: {
       name: "WEIR_KAFKA_BROKERS",

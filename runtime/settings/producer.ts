@@ -1,11 +1,14 @@
-import { duration, integer, size } from "./forms.ts";
+import { duration, integer, oneOf, size } from "./forms.ts";
 import { type Group } from "./setting.ts";
+
+type Compression = "none" | "gzip" | "zstd";
 
 /** The bounds of publishing. Times in milliseconds, sizes in bytes. */
 export interface ProducerConfig {
   readonly queueRecords: number;
   readonly queueBytes: number;
   readonly publishTimeoutMs: number;
+  readonly compression: Compression;
 }
 
 /** The settings behind {@link ProducerConfig}. */
@@ -32,6 +35,14 @@ export const PRODUCER: Group<ProducerConfig> = {
       default: "10s",
       unit: "duration",
       meaning: "How long a record may take from the queue to its acknowledgement.",
+    },
+    compression: {
+      name: "WEIR_PRODUCER_COMPRESSION",
+      form: oneOf("none", "gzip", "zstd"),
+      default: "none",
+      unit: "word",
+      meaning:
+        "How records are compressed on their way to the brokers, which unpack them: none, gzip or zstd. It costs both sides processor time and pays where that network is what is scarce.",
     },
   },
   join: (values) => values,

@@ -78,8 +78,9 @@ describe("where leaders are killed under load", () => {
     return judge(broker, topic, publisher);
   }
 
-  test("plain kafkajs loses records that it has acknowledged", { timeout: 90_000 }, async () => {
-    expect((await experiment("plain kafkajs")).lost).not.toEqual([]);
+  test("plain kafkajs loses records, or lets later ones overtake", { timeout: 90_000 }, async () => {
+    const { lost, overtaken } = await experiment("plain kafkajs");
+    expect([...lost, ...overtaken]).not.toEqual([]);
   });
 
   test.each(CLIENTS)("Weir by %s loses none, and keeps the order", { timeout: 90_000 }, async (name) => {
