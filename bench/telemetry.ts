@@ -112,6 +112,7 @@ async function startServer(
     limits: LIMITS,
     topic: "events",
     partitions: 12,
+    maxRecordBytes: 2 * 1024 * 1024,
     telemetry,
   });
   const ingest = createIngestService({

@@ -124,6 +124,22 @@ describe("decode(encode(event)) is the canonical event", () => {
     );
   });
 
+  test("in structured JSON: no payload grows by more than a third", () => {
+    const data = { bytes: new Uint8Array(30_000).fill(1), protoType: undefined };
+    for (const datacontenttype of ["text/plain", "application/cloudevents", "application/json"]) {
+      const event = buildEvent({
+        attributes: [
+          ...Object.entries({ specversion: "1.0", id: "a", source: "/b", type: "c" }),
+          ["datacontenttype", datacontenttype],
+        ],
+        data,
+      });
+      const encoded = encodeStructuredJson(value(event));
+      expect(encoded.length).toBeLessThan(41_000);
+      expect(decodeStructuredJson(encoded)).toEqual(event);
+    }
+  });
+
   test("in Kafka binary mode: the event itself, its type URL too", () => {
     fc.assert(
       fc.property(eventWith(fc.oneof(untyped, typed)), (event) => {

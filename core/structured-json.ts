@@ -56,7 +56,8 @@ export function decodeStructuredJson(bytes: Uint8Array): Decoded {
 
 /**
  * Encodes an event in the JSON format, so that `decodeStructuredJson` gives the same event back: the payload is `data`
- * where that keeps every byte of it, else `data_base64`. A `protoType` has no place in the format and is lost.
+ * where that keeps every byte of it and does not make it longer, else `data_base64`. A `protoType` has no place in the
+ * format and is lost.
  */
 export function encodeStructuredJson(event: CloudEvent): Uint8Array {
   const members = Array.from(attributesOf(event), ([name, value]) => `"${name}":${JSON.stringify(value)}`);
@@ -69,8 +70,13 @@ function dataMember({ datacontenttype: type }: CloudEvent, bytes: Uint8Array): s
   // Without a datacontenttype, `data` would be read as declared JSON from then on.
   const text = type === undefined ? undefined : decodeUtf8(bytes);
   if (type !== undefined && text !== undefined) {
-    if (!isJsonMediaType(type)) return `,"data":${JSON.stringify(text)}`;
-    if (isJsonValue(text)) return `,"data":${text}`;
+    if (isJsonMediaType(type)) {
+      if (isJsonValue(text)) return `,"data":${text}`;
+    } else {
+      // Escapes make a text up to six times as long, and base64 never more than by a third.
+      const escaped = JSON.stringify(text);
+      if (escaped.length - text.length <= bytes.length / 3) return `,"data":${escaped}`;
+    }
   }
   return `,"data_base64":"${encodeBase64(bytes)}"`;
 }

@@ -1,8 +1,10 @@
 import { Code } from "@connectrpc/connect";
 import { checkAdmission, type Limits } from "#core/admission.ts";
 import { type Decoded } from "#core/attributes.ts";
+import { isCloudEventsMediaType } from "#core/content-mode.ts";
 import { encodedSize } from "#core/encoded-size.ts";
 import { type CloudEvent } from "#core/event.ts";
+import { encodeKafkaBinary } from "#core/kafka-binary.ts";
 import { partitionKey } from "#core/partition.ts";
 import { type Fault } from "#core/reason.ts";
 import { type OutgoingRecord, type Producer, type PublishRefusal, type PublishResult } from "#kafka/ports.ts";
@@ -19,6 +21,8 @@ export interface AdmissionOptions {
   /** The topic of the events, and how many partitions it has. */
   readonly topic: string;
   readonly partitions: number;
+  /** The largest record that the topic takes. */
+  readonly maxRecordBytes: number;
   readonly telemetry: Telemetry;
   /** The server's clock: milliseconds since 1970. */
   readonly now?: () => number;
@@ -84,7 +88,10 @@ export function createAdmission(options: AdmissionOptions): Admission {
   const { producer, limits, topic, partitions, telemetry, now = Date.now } = options;
 
   const check = (decoded: Decoded): readonly Fault[] => {
-    if (decoded.ok) return checkAdmission(decoded.value, now(), limits);
+    if (decoded.ok) {
+      const faults = checkAdmission(decoded.value, now(), limits);
+      return faults.length > 0 ? faults : recordFaults(decoded.value, options.maxRecordBytes);
+    }
     if (decoded.draft === undefined) return decoded.faults;
     // A required attribute that could not be read is missing from the draft too: that is told once.
     const told = new Set(decoded.faults.map(({ field, reason }) => `${field} ${reason}`));
@@ -162,6 +169,22 @@ export function createAdmission(options: AdmissionOptions): Admission {
       }
     },
   };
+}
+
+/** What a record has beside the event: Weir's own headers, and what frames it. */
+const RECORD_OVERHEAD = 4_096;
+
+/**
+ * Whether the record of an event within the limits is larger than the topic takes. In binary mode it never is; an event
+ * whose data are said to be an event travels as JSON, where they grow.
+ */
+function recordFaults(event: CloudEvent, maxRecordBytes: number): Fault[] {
+  if (event.datacontenttype === undefined || !isCloudEventsMediaType(event.datacontenttype)) return [];
+  const actual = (encodeKafkaBinary(event).value?.byteLength ?? 0) + RECORD_OVERHEAD;
+  if (actual <= maxRecordBytes) return [];
+  const metadata = { limit: String(maxRecordBytes), actual: String(actual), unit: "bytes" };
+  const description = `The event takes ${String(actual)} bytes on the log, as JSON since its datacontenttype is that of an event; at most ${String(maxRecordBytes)} are taken.`;
+  return [{ field: "", reason: "TOO_LARGE", description, metadata }];
 }
 
 /** Whether the refusal is for what the record itself is, which says nothing of those after it. */

@@ -95,6 +95,7 @@ async function start(context: ProcessContext<(typeof NEEDS)[number]>): Promise<r
     limits: config.limits,
     topic: events.name,
     partitions: events.partitions,
+    maxRecordBytes: events.maxMessageBytes,
     telemetry,
   });
   const turns = createTurns({
