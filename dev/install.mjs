@@ -53,6 +53,9 @@ export async function prepare() {
   }
 }
 
+/** The last signal that was passed on. */
+let relayed;
+
 /**
  * Runs a command to its end, in a process group of its own, so that each signal reaches it once: from here.
  *
@@ -69,6 +72,7 @@ export async function run(command, args) {
     const now = Date.now();
     if (signal !== last.signal || now - last.at > SAME_SIGNAL_MS) child.kill(signal);
     last = { signal, at: now };
+    relayed = signal;
   };
   for (const signal of RELAYED) process.on(signal, relay);
   try {
@@ -106,6 +110,10 @@ async function install() {
   const args = ["ci", "--include=dev", "--include=optional"];
   const npm = process.env.npm_execpath;
   const code = await (npm === undefined ? run("npm", args) : run(process.execPath, [npm, ...args]));
+  if (relayed !== undefined) {
+    process.stderr.write("interrupted\n");
+    process.exit(128 + constants.signals[relayed]);
+  }
   if (code !== 0) fail(`The dependencies could not be installed: npm ci ended with exit code ${code}.`);
   mkdirSync(dirname(marker), { recursive: true });
   writeFileSync(marker, hash);

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import { environment } from "./launcher.ts";
 
@@ -23,8 +23,8 @@ beforeEach(() => {
 
 afterEach(() => rmSync(clone, { recursive: true }));
 
-function lock(version: string): void {
-  const manifest = { name: "clone", version };
+function lock(version: string, scripts: Readonly<Record<string, string>> = {}): void {
+  const manifest = { name: "clone", version, scripts };
   writeFileSync(join(clone, "package.json"), JSON.stringify(manifest));
   const lockfile = { ...manifest, lockfileVersion: 3, requires: true, packages: { "": manifest } };
   writeFileSync(join(clone, "package-lock.json"), JSON.stringify(lockfile));
@@ -81,6 +81,25 @@ describe("what a command installs before it begins", { timeout: TIMEOUT_MS }, ()
     const { code, stderr } = await startEntry('console.log("began")').ended;
     expect(code).toBe(1);
     expect(stderr).toMatch(/^The dependencies could not be installed: npm ci ended with exit code \d+\.$/m);
+  });
+});
+
+describe.each([
+  ["SIGINT", 130],
+  ["SIGTERM", 143],
+] as const)("an installation that is interrupted by %s", (signal, status) => {
+  it("ends with one line and is begun again the next time", { timeout: TIMEOUT_MS }, async () => {
+    lock("1.0.0", { preinstall: "echo > begun; exec sleep 20" });
+    const entry = startEntry('console.log("began")');
+    await vi.waitFor(() => expect(existsSync(join(clone, "begun"))).toBe(true), { timeout: 30_000 });
+    entry.kill(signal);
+    const { code, stdout, stderr } = await entry.ended;
+    expect(code).toBe(status);
+    expect(stdout).not.toMatch(/^began$/m);
+    expect(stderr).toContain("\ninterrupted\n");
+    expect(stderr).not.toContain("could not be installed");
+    lock("1.0.0");
+    expect((await startEntry("").ended).stderr).toContain(INSTALLING);
   });
 });
 
