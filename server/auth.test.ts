@@ -41,8 +41,10 @@ function sign(
 }
 
 /** A token whose parts are given as they are, signed with HMAC-SHA-256. */
-function forge(header: Claims, claims: Claims, secret: string): string {
-  const parts = [header, claims].map((part) => Buffer.from(JSON.stringify(part)).toString("base64url"));
+function forge(header: Claims, claims: Claims | string, secret: string): string {
+  const parts = [header, claims].map((part) =>
+    Buffer.from(typeof part === "string" ? part : JSON.stringify(part)).toString("base64url"),
+  );
   const signature = createHmac("sha256", secret).update(parts.join(".")).digest("base64url");
   return [...parts, signature].join(".");
 }
@@ -144,12 +146,14 @@ describe("a bad token", () => {
     ["is longer than 8 KiB", () => sign({ ...GOOD, more: "x".repeat(8_192) }), "TOKEN_INVALID"],
     ["has no exp", () => sign(without(GOOD, "exp")), "TOKEN_INVALID"],
     ["has a text as exp", () => forge(header, { ...GOOD, exp: "2099-01-01" }, SECRET), "TOKEN_INVALID"],
+    ["never expires", () => forge(header, '{"sub":"alice","exp":1e400}', SECRET), "TOKEN_INVALID"],
     ["has expired beyond the leeway", () => sign({ ...GOOD, exp: NOW / 1000 - 31 }), "TOKEN_EXPIRED"],
     ["is not yet good", () => sign({ ...GOOD, nbf: NOW / 1000 + 31 }), "TOKEN_INVALID"],
     ["has no sub", () => sign(without(GOOD, "sub")), "TOKEN_INVALID"],
     ["has an empty sub", () => sign({ ...GOOD, sub: "" }), "TOKEN_INVALID"],
     ["has a number as sub", () => forge(header, { ...GOOD, sub: 7 }, SECRET), "TOKEN_INVALID"],
     ["has a line break in its sub", () => sign({ ...GOOD, sub: "alice\nbob" }), "TOKEN_INVALID"],
+    ["has a lone surrogate in its sub", () => sign({ ...GOOD, sub: "alice\ud800" }), "TOKEN_INVALID"],
     ["has a sub of 257 bytes", () => sign({ ...GOOD, sub: "é".repeat(128) + "x" }), "TOKEN_INVALID"],
     ["has another issuer", () => sign({ ...GOOD, iss: "other" }), "TOKEN_INVALID", { issuer: "weir" }],
     ["has no issuer", () => sign(GOOD), "TOKEN_INVALID", { issuer: "weir" }],

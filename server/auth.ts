@@ -121,19 +121,22 @@ function createVerify(
   return async (token) => {
     try {
       const { payload } = await jwtVerify(token, keys, { ...checks, currentDate: new Date(now()) });
-      const { sub, exp, scope } = payload as { sub?: unknown; exp?: number; scope?: unknown };
+      const { sub, exp, scope } = payload as { sub?: unknown; exp: number; scope?: unknown };
+      // 1e400 is a JSON number, read as one without end.
+      if (!Number.isFinite(exp))
+        return refusal("TOKEN_INVALID", "The token's exp must be a finite number.", { claim: "exp" });
       if (
         typeof sub !== "string" ||
-        !/^[^\p{Cc}]+$/u.test(sub) ||
+        !/^[^\p{Cc}\p{Cs}]+$/u.test(sub) ||
         Buffer.byteLength(sub) > MAX_PRINCIPAL_BYTES
       ) {
         return refusal(
           "TOKEN_INVALID",
-          `The token's sub must be a text of 1 to ${MAX_PRINCIPAL_BYTES} bytes without control characters.`,
+          `The token's sub must be a text of 1 to ${MAX_PRINCIPAL_BYTES} bytes without control characters and lone surrogates.`,
         );
       }
       const scopes = new Set(typeof scope === "string" ? scope.split(" ").filter((each) => each !== "") : []);
-      return { caller: { principal: sub, scopes }, expiresAt: (exp ?? 0) * 1000 + leewayMs };
+      return { caller: { principal: sub, scopes }, expiresAt: exp * 1000 + leewayMs };
     } catch (error) {
       return failureOfVerification(error);
     }

@@ -114,6 +114,24 @@ describe("an issuer's key set", () => {
     expect(issuer.asked).toBe(2);
   });
 
+  it("says nothing against a token by a new key while the issuer is away", async () => {
+    const [first, second, issuer] = [await createSigner("a"), await createSigner("b"), await createIssuer()];
+    issuer.keys = [first.jwk];
+    const { authorize, pass } = createClock(issuer.url);
+    expect(await authorize(first)).toBe("alice");
+    issuer.answer = (_, response) => response.writeHead(503).end();
+    pass(30_000);
+    expect(await authorize(second)).toBe("KEYS_UNAVAILABLE");
+    // Before the issuer is asked again, too; and the old key serves on.
+    expect(await authorize(second)).toBe("KEYS_UNAVAILABLE");
+    expect(await authorize(first)).toBe("alice");
+    expect(issuer.asked).toBe(2);
+    issuer.answer = undefined;
+    issuer.keys = [second.jwk];
+    pass(30_000);
+    expect(await authorize(second)).toBe("alice");
+  });
+
   it("lets a withdrawn key go when it is refreshed after ten minutes", async () => {
     const [first, second, issuer] = [await createSigner("a"), await createSigner("b"), await createIssuer()];
     issuer.keys = [first.jwk];

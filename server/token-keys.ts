@@ -106,6 +106,7 @@ function createKeySet(url: string, now: () => number): JWTVerifyGetKey {
   let keys: { readonly find: JWTVerifyGetKey; readonly loadedAt: number } | undefined;
   let askedAt = Number.NEGATIVE_INFINITY;
   let fetching: Promise<void> | undefined;
+  /** What the last fetch failed with; undefined where it did not. */
   let lastFault: unknown;
 
   const refresh = (): Promise<void> => {
@@ -113,6 +114,7 @@ function createKeySet(url: string, now: () => number): JWTVerifyGetKey {
     fetching ??= fetchKeySet(url)
       .then((set) => {
         keys = { find: createLocalJWKSet(set), loadedAt: now() };
+        lastFault = undefined;
       })
       .catch((error: unknown) => {
         lastFault = error;
@@ -123,6 +125,9 @@ function createKeySet(url: string, now: () => number): JWTVerifyGetKey {
     return fetching;
   };
 
+  const unavailable = (): Error =>
+    new KeysUnavailableError(`The keys at ${url} cannot be had`, { cause: lastFault });
+
   return async (header, token) => {
     const age = (): number => now() - (keys?.loadedAt ?? Number.NEGATIVE_INFINITY);
     const mayAsk = (): boolean => now() - askedAt >= (keys === undefined ? FIRST_COOLDOWN_MS : COOLDOWN_MS);
@@ -130,13 +135,17 @@ function createKeySet(url: string, now: () => number): JWTVerifyGetKey {
       if (mayAsk() || fetching !== undefined) await refresh();
     } else if (age() > REFRESH_MS && mayAsk()) void refresh();
     if (keys === undefined || age() > MAX_AGE_MS) {
-      throw new KeysUnavailableError(`The keys at ${url} cannot be had`, { cause: lastFault });
+      throw unavailable();
     }
     try {
       return await keys.find(header, token);
     } catch (error) {
-      if (!(error instanceof errors.JWKSNoMatchingKey) || !mayAsk()) throw error;
-      await refresh();
+      if (!(error instanceof errors.JWKSNoMatchingKey)) throw error;
+      const isAsked = mayAsk() || fetching !== undefined;
+      if (isAsked) await refresh();
+      // The token may be by a new key that cannot be had: nothing can be said against it.
+      if (lastFault !== undefined) throw unavailable();
+      if (!isAsked) throw error;
       return keys.find(header, token);
     }
   };
