@@ -34,6 +34,11 @@ const folder = mkdtempSync(join(tmpdir(), "weir-config-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
 describe("loadConfig", () => {
+  it("tells a fault once, however often its group is asked for", () => {
+    const env = { ...LEAST, WEIR_LOG_LEVEL: "loud" };
+    expect(namesOf(["process", "http", "process"], env)).toEqual(["WEIR_LOG_LEVEL"]);
+  });
+
   it("needs four variables, and has a default for the rest", () => {
     expect(namesOf(ALL, {})).toEqual(["WEIR_JWT_ALGORITHM", "WEIR_KAFKA_BROKERS", "WEIR_DATABASE_URL"]);
     const config = loadConfig(ALL, LEAST);

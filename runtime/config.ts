@@ -40,7 +40,10 @@ export function loadConfig<G extends keyof Config>(
 ): Pick<Config, G> {
   const faults: ConfigFault[] = [];
   const report: Report = (name, problem) => faults.push({ name, problem });
-  const entries = groups.map((group) => [group, readGroup(env, SETTINGS[group], report)] as const);
+  // Once each, that no fault is told twice.
+  const entries = [...new Set(groups)].map(
+    (group) => [group, readGroup(env, SETTINGS[group], report)] as const,
+  );
   if (faults.length > 0) throw new ConfigError(faults);
   return Object.fromEntries(entries) as Pick<Config, G>;
 }

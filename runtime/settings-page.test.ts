@@ -42,9 +42,13 @@ describe("npm run config", () => {
       WEIR_JWT_SECRET: "hunter2",
       WEIR_JWT_ALGORITHM: "HS256",
       WEIR_KAFKA_PASSWORD: "hunter2",
+      WEIR_OTLP_ENDPOINT: "http://alice:hunter2@collector:4318/hidden?a=b@c",
+      WEIR_JWKS_URL: "https://hunter2@issuer/keys",
       WEIR_KAFKA_BROKER: "kafka:9092",
     });
     expect(text).not.toContain("hunter2");
+    expect(text).toContain("  WEIR_OTLP_ENDPOINT = http://(hidden)@collector:4318/hidden?a=b@c\n");
+    expect(text).toContain("  WEIR_JWKS_URL must not hold a user name or password");
     expect(text).toContain("  WEIR_DATABASE_URL = (set, hidden)\n");
     expect(text).toContain("  WEIR_JWT_SECRET must have at least 32 bytes for HS256; it has 7\n");
     expect(text).toContain(

@@ -21,8 +21,11 @@ export function settingsList(): string {
 function currentValue(setting: Setting): string {
   const text = settingText(setting);
   if (text === undefined) return setting.default === undefined ? "(not set)" : shown(setting.default);
-  return setting.secret === true ? "(set, hidden)" : text;
+  return setting.secret === true ? "(set, hidden)" : text.replaceAll(USER_INFO, "://(hidden)@");
 }
+
+/** The user and password of a URL. */
+const USER_INFO = /:\/\/[^/?#\s]*@/g;
 
 function defaultOf(setting: Setting): string {
   if (setting.default !== undefined) return `default ${shown(setting.default)}`;

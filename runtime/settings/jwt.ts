@@ -65,7 +65,10 @@ export const JWT: Group<Values, JwtConfig> = {
     },
     jwksUrl: {
       name: "WEIR_JWKS_URL",
-      form: url("https:", "http:"),
+      form: url("https:", "http:").refine(
+        (value) => !/^\w+:\/\/[^/?#]*@/.test(value),
+        "must not hold a user name or password: a key set is public",
+      ),
       unit: "URL",
       meaning: "Where the issuer publishes its keys as a JSON Web Key Set, instead of a key given here.",
     },
