@@ -87,6 +87,20 @@ test("begins anew without the refusals of a run before", () => {
   expect(existsSync(files.state)).toBe(false);
 });
 
+test("takes back a refusal that was noted after the state was taken down", () => {
+  {
+    using ledger = openLedger(files);
+    ledger.open(bytes("a"), 1)?.refuse(refusal);
+    ledger.save();
+    ledger.open(bytes("b"), 2)?.refuse(refusal);
+  }
+  expect(refusedLines()).toEqual([1, 2]);
+  using ledger = openLedger(files);
+  ledger.open(bytes("a"), 1);
+  ledger.open(bytes("b"), 2)?.acknowledge();
+  expect(refusedLines()).toEqual([1]);
+});
+
 test("notes every refusal once, wherever runs are broken off", () => {
   const run = fc.record({ settled: fc.array(fc.boolean(), { maxLength: 12 }), save: fc.boolean() });
   fc.assert(

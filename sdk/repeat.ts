@@ -27,6 +27,9 @@ const NOTHING_DONE: readonly Code[] = [
   Code.ResourceExhausted,
 ];
 
+/** Reasons of UNAVAILABLE with which nothing was published. */
+const NOTHING_PUBLISHED: readonly string[] = ["PRODUCER_UNAVAILABLE", "KEYS_UNAVAILABLE", "BODY_CAPACITY"];
+
 /** The error in an answer, as what a call that fails with it rejects with. */
 export function errorOfStatus(status: Status | undefined): WeirError {
   const error = new ConnectError(status?.message ?? "The answer has no outcome for the event.", status?.code);
@@ -49,7 +52,7 @@ export function isPassing({ code, reason, retryAfterMs }: WeirError): boolean {
 /** Whether the error may stand for an event that is on the log all the same. */
 export function isUnknown({ code, reason }: WeirError): boolean {
   if (reason === undefined) return PASSING.includes(code);
-  return !NOTHING_DONE.includes(code) && reason !== "PRODUCER_UNAVAILABLE" && reason !== "KEYS_UNAVAILABLE";
+  return !NOTHING_DONE.includes(code) && !NOTHING_PUBLISHED.includes(reason);
 }
 
 /** How long to wait before the nth repeat: never less than the server asks for, and never in step with other clients. */

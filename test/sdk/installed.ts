@@ -78,12 +78,10 @@ export async function installPackedSdk(): Promise<ScratchProject> {
   }
 }
 
-/** The first block of TypeScript in the SDK's README. */
-export function readmeSnippet(): string {
+/** The blocks of TypeScript in the SDK's README, each a program of its own. */
+export function readmeSnippets(): readonly string[] {
   const readme = readFileSync(join(ROOT, "sdk/README.md"), "utf8");
-  const snippet = /```ts\n(.*?)```/s.exec(readme)?.[1];
-  if (snippet === undefined) throw new Error("sdk/README.md has no block of TypeScript");
-  return snippet;
+  return [...readme.matchAll(/```ts\n(.*?)```/gs)].map(([, snippet]) => snippet!);
 }
 
 /** The part of `npm pack --json`'s answer that is used. */

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { build } from "vite";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { installPackedSdk, readmeSnippet, type ScratchProject } from "./installed.ts";
+import { installPackedSdk, readmeSnippets, type ScratchProject } from "./installed.ts";
 
 /** What a page that publishes and searches may load for it, in bytes of gzip (most of it is Connect's own). */
 const BROWSER_BUDGET = 40 * 1024;
@@ -64,7 +64,8 @@ console.log(JSON.stringify([
 });
 
 test("a customer's TypeScript checks against it, in Node and in a browser", async () => {
-  project.write("readme.ts", readmeSnippet());
+  const snippets = readmeSnippets().map((snippet, index) => [`readme-${String(index)}.ts`, snippet] as const);
+  for (const [name, snippet] of snippets) project.write(name, snippet);
   project.write("browser.ts", BROWSER_PAGE);
   project.write(
     "wrong.ts",
@@ -74,7 +75,9 @@ test("a customer's TypeScript checks against it, in Node and in a browser", asyn
     project.run("tsc", ["--noEmit", "--strict", "--module", "nodenext", "--target", "es2024", ...args, file]);
   const types = join(import.meta.dirname, "../../node_modules/@types");
   // Connect's declarations name HeadersInit, which Node's types lack; the browser's check below skips nothing.
-  await tsc("readme.ts", "--lib", "es2024", "--types", "node", "--typeRoots", types, "--skipLibCheck");
+  for (const [name] of snippets) {
+    await tsc(name, "--lib", "es2024", "--types", "node", "--typeRoots", types, "--skipLibCheck");
+  }
   await tsc("browser.ts", "--lib", "es2024,dom", "--types", "");
   await expect(tsc("wrong.ts", "--lib", "es2024,dom", "--types", "")).rejects.toMatchObject({
     stdout: expect.stringContaining("Property 'time' is missing") as string,

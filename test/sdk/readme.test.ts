@@ -1,17 +1,45 @@
-import { expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 
-import { startWeir } from "../support/weir.ts";
-import { installPackedSdk, readmeSnippet } from "./installed.ts";
+import { startWeir, type Weir } from "../support/weir.ts";
+import { installPackedSdk, readmeSnippets, type ScratchProject } from "./installed.ts";
 
-test("the README's snippet runs as it stands, in a customer's project, against a real Weir", async () => {
-  using project = await installPackedSdk();
-  await using weir = await startWeir({ workers: true });
-  project.write("snippet.ts", readmeSnippet());
+// The snippets of the README run as they stand, in a customer's project, against a real Weir.
+
+const [first, second, ...more] = readmeSnippets();
+
+let project: ScratchProject;
+let weir: Weir;
+beforeAll(async () => {
+  project = await installPackedSdk();
+  weir = await startWeir({ workers: true });
+}, 120_000);
+afterAll(async () => {
+  project[Symbol.dispose]();
+  await weir[Symbol.asyncDispose]();
+});
+
+async function run(snippet = ""): Promise<readonly string[]> {
+  project.write("snippet.ts", snippet);
   const env = { WEIR_URL: weir.baseUrl, WEIR_TOKEN: await weir.token({ scope: "events.write events.read" }) };
-  const lines = (await project.run("node", ["snippet.ts"], env)).trimEnd().split("\n");
+  return (await project.run("node", ["snippet.ts"], env)).trimEnd().split("\n");
+}
+
+test("there are two", () => expect(more).toEqual([]));
+
+test("an event is published and read back", async () => {
+  const lines = await run(first);
   expect(lines).toEqual([
     expect.stringMatching(/^accepted: events\/%2Fshop:[0-9a-f-]{36}$/),
     'stored: {"amount":120,"currency":"EUR"}',
     `newest: ${lines[0]!.slice("accepted: ".length)}`,
   ]);
-}, 120_000);
+});
+
+test("many are published, and the one that is too old is told", async () => {
+  expect(await run(second)).toEqual([
+    expect.stringMatching(
+      /^TIME_OUT_OF_WINDOW Event "[0-9a-f-]{36}" of "\/thermometers" was not published: /,
+    ),
+    "acknowledged: 999",
+  ]);
+});
