@@ -32,6 +32,7 @@ const PARTS: Readonly<Record<string, Part>> = {
     await sdkBuild();
     return await tool("publint", "--strict", "sdk");
   },
+  schema: checkSchema,
   format: async () => await tool("oxfmt", "--check"),
   contract: async () => await tool("buf", "lint"),
   "contract-format": async () => {
@@ -90,6 +91,13 @@ async function checkPage(path: string, page: string, source: string): Promise<un
   throw new Error(`${path} differs from ${source}; run \`npm run config -- --markdown\`.`);
 }
 
+/** Compares postgres/schema.snapshot.txt with what the migrations make of an empty database. */
+async function checkSchema(): Promise<undefined> {
+  // The run of tests would bring a broker up, too, and this needs none.
+  const env = { WEIR_TEST_KAFKA_BROKERS: "none" };
+  await toolWith(env, "vitest", "run", "--project", "integration", "test/postgres/schema.test.ts");
+}
+
 function once<T>(work: () => Promise<T>): () => Promise<T> {
   let result: Promise<T> | undefined;
   return () => (result ??= work());
@@ -114,9 +122,14 @@ async function git(...args: readonly string[]): Promise<void> {
 
 /** Runs a tool of node_modules or the system in the repository; rejects with all its output where it fails. */
 function tool(command: string, ...args: readonly string[]): Promise<undefined> {
-  const path = [join(root, "node_modules/.bin"), process.env["PATH"]].join(delimiter);
+  return toolWith({}, command, ...args);
+}
+
+/** As `tool`, with more in its environment. */
+function toolWith(env: NodeJS.ProcessEnv, command: string, ...args: readonly string[]): Promise<undefined> {
+  const PATH = [join(root, "node_modules/.bin"), process.env["PATH"]].join(delimiter);
   const { promise, resolve, reject } = Promise.withResolvers<undefined>();
-  const child = spawn(command, args, { cwd: root, env: { ...process.env, PATH: path }, stdio: "pipe" });
+  const child = spawn(command, args, { cwd: root, env: { ...process.env, ...env, PATH }, stdio: "pipe" });
   const output: Buffer[] = [];
   child.stdout.on("data", (chunk: Buffer) => output.push(chunk));
   child.stderr.on("data", (chunk: Buffer) => output.push(chunk));
