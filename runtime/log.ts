@@ -1,8 +1,10 @@
 import { type DestinationStream, type Logger as PinoLogger, destination, pino, stdTimeFunctions } from "pino";
+import { OperatorError } from "./service.ts";
 import { type LogLevel } from "./settings/process.ts";
 
 /**
- * What a line of the log carries beside its message. An `error` is written with its stack and its causes. Values under
+ * What a line of the log carries beside its message. An `error` is written with its stack and its causes, an
+ * OperatorError without. Values under
  * names such as `authorization`, `token` and `password` are never written.
  */
 export type LogFields = Readonly<Record<string, unknown>>;
@@ -97,6 +99,7 @@ const MAX_DEPTH = 5;
 
 function describeError(error: unknown, depth = 0): DescribedError {
   if (!(error instanceof Error)) return { name: typeof error, message: String(error) };
+  if (error instanceof OperatorError) return { name: error.name, message: error.message };
   const nested = depth < MAX_DEPTH;
   return {
     name: error.name,

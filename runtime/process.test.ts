@@ -224,6 +224,19 @@ describe("a fault", () => {
     expect(status).toBe(1);
   });
 
+  it("of a service that says so twice is told once, without a stack where an operator must cure it", async () => {
+    const process = run(`
+      const { OperatorError } = await import(${JSON.stringify(new URL("service.ts", import.meta.url).href)});
+      const error = new OperatorError("port in use");
+      const ready = Promise.reject(error);
+      ready.catch(() => undefined);
+      await root(async () => [service("first", () => Promise.reject(error), ready)]);
+    `);
+    const { log } = await process.end;
+    const errors = log.flatMap((line) => (line["error"] === undefined ? [] : [line["error"]]));
+    expect(errors).toEqual([{ name: "OperatorError", message: "port in use" }]);
+  });
+
   it("of the start closes what was opened and ends with 1", async () => {
     const process = run(`
       await root(async ({ resources }) => {

@@ -118,9 +118,13 @@ async function runServices<G extends keyof Config>(
   beginStop: () => void,
 ): Promise<boolean> {
   let well = true;
+  const told = new Set<unknown>();
   const fail = (message: string, fields: Readonly<Record<string, unknown>>): void => {
     well = false;
-    log.error(message, fields);
+    // A service that cannot start says so by its `ready` and by its end.
+    const { error } = fields;
+    if (error === undefined || !told.has(error)) log.error(message, fields);
+    told.add(error);
     beginStop();
   };
   const stopped = new Promise<void>((resolve) => stopping.addEventListener("abort", () => resolve()));

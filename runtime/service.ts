@@ -10,5 +10,10 @@ export interface Service {
   run(signal: AbortSignal): Promise<void>;
 }
 
+/** What an operator must cure. The message says what it is and how, so the log shows that without a stack. */
+export class OperatorError extends Error {
+  override readonly name = "OperatorError";
+}
+
 /** What a dependency says of itself for /readyz and the health service: undefined when well, else the reason. */
 export type Probe = () => Promise<string | undefined> | string | undefined;

@@ -24,6 +24,12 @@ describe("the page of settings", () => {
 });
 
 describe("npm run config", () => {
+  it("shows no user or password of a URL that may have none", () => {
+    const text = list({ WEIR_JWKS_URL: "https://alice:hunter2@issuer/keys", WEIR_JWT_ALGORITHM: "ES256" });
+    expect(text).not.toContain("hunter2");
+    expect(text).toContain("  WEIR_JWKS_URL must not hold a user name or password");
+  });
+
   it("lists every setting with its value, unit, default and meaning", () => {
     const text = list({ WEIR_PORT: "9090" });
     expect(
@@ -43,12 +49,10 @@ describe("npm run config", () => {
       WEIR_JWT_ALGORITHM: "HS256",
       WEIR_KAFKA_PASSWORD: "hunter2",
       WEIR_OTLP_ENDPOINT: "http://alice:hunter2@collector:4318/hidden?a=b@c",
-      WEIR_JWKS_URL: "https://hunter2@issuer/keys",
       WEIR_KAFKA_BROKER: "kafka:9092",
     });
     expect(text).not.toContain("hunter2");
     expect(text).toContain("  WEIR_OTLP_ENDPOINT = http://(hidden)@collector:4318/hidden?a=b@c\n");
-    expect(text).toContain("  WEIR_JWKS_URL must not hold a user name or password");
     expect(text).toContain("  WEIR_DATABASE_URL = (set, hidden)\n");
     expect(text).toContain("  WEIR_JWT_SECRET must have at least 32 bytes for HS256; it has 7\n");
     expect(text).toContain(

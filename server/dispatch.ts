@@ -7,7 +7,7 @@ import { type RequestHandler } from "./listener.ts";
 import { type Rpc } from "./rpc.ts";
 
 /** How the path of any RPC method looks, known or not. */
-const RPC_PATH = /^\/[\w.]+\/\w+$/;
+const RPC_PATH = /^\/(?:\w+\.)+\w+\/\w+$/;
 
 /** Everything that a port serves: CORS, the plain HTTP routes, the RPC methods, and an error for any other path. */
 export function createDispatch(cors: Cors, routes: HttpRoutes, rpc?: Rpc): RequestHandler {

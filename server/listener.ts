@@ -4,6 +4,7 @@ import * as net from "node:net";
 import * as tls from "node:tls";
 import { type connectNodeAdapter } from "@connectrpc/connect-node";
 import { type Logger } from "#runtime/log.ts";
+import { OperatorError } from "#runtime/service.ts";
 import { answerClientErrors, expectationFailed, hostMissing } from "./client-errors.ts";
 import { holdBody } from "./expect-continue.ts";
 import { writeAnswer } from "./http-answer.ts";
@@ -173,14 +174,16 @@ function createTls(
     });
     return server;
   } catch (cause) {
-    throw new Error(`The TLS certificate and key cannot be used: ${(cause as Error).message}`, { cause });
+    throw new OperatorError(`The TLS certificate and key cannot be used: ${(cause as Error).message}`, {
+      cause,
+    });
   }
 }
 
 async function bind(front: net.Server, { host, port }: ListenerOptions): Promise<void> {
   await new Promise<void>((resolve, reject) => {
     front.once("error", (cause: NodeJS.ErrnoException) =>
-      reject(new Error(bindFault(cause, host, port), { cause })),
+      reject(new OperatorError(bindFault(cause, host, port), { cause })),
     );
     front.listen(port, host, resolve);
   });

@@ -81,7 +81,12 @@ async function start(context: ProcessContext<(typeof NEEDS)[number]>): Promise<r
 
   const readiness = createReadiness({
     dependencies: {
-      kafka: () => topics.fault ?? producer.fault ?? admin.probe([events.name]),
+      // Before the topics were looked at, what keeps them from that says more.
+      kafka: async () =>
+        (topics.looked ? topics.fault : undefined) ??
+        producer.fault ??
+        (await admin.probe([events.name])) ??
+        topics.fault,
       postgresql: () => probe(database),
     },
     services: { [IngestService.typeName]: ["kafka"], [SearchService.typeName]: ["postgresql"] },

@@ -1,6 +1,7 @@
 import { createPublicKey, type KeyObject } from "node:crypto";
 import { createLocalJWKSet, errors, type JSONWebKeySet, type JWTVerifyGetKey } from "jose";
 import { type JwtKeySource } from "#runtime/config.ts";
+import { OperatorError } from "#runtime/service.ts";
 
 /** The keys cannot be had at the moment: the fault is the issuer's or the network's, not the token's. */
 export class KeysUnavailableError extends Error {
@@ -47,17 +48,19 @@ export function createTokenKeys(
     }
     case "jwks":
       if (algorithm.startsWith("HS"))
-        throw new Error(`A key set cannot verify ${algorithm}: its keys are public`);
+        throw new OperatorError(`A key set cannot verify ${algorithm}: its keys are public`);
       return createKeySet(source.url, now);
   }
 }
 
 function secretKey(secret: string, algorithm: string): Uint8Array {
   if (!algorithm.startsWith("HS"))
-    throw new Error(`A shared secret cannot verify ${algorithm}: give a public key`);
+    throw new OperatorError(`A shared secret cannot verify ${algorithm}: give a public key`);
   const key = new TextEncoder().encode(secret);
   if (key.byteLength < MIN_SECRET_BYTES) {
-    throw new Error(`The token secret must be at least ${MIN_SECRET_BYTES} bytes and has ${key.byteLength}`);
+    throw new OperatorError(
+      `The token secret must be at least ${MIN_SECRET_BYTES} bytes and has ${key.byteLength}`,
+    );
   }
   return key;
 }
@@ -65,16 +68,16 @@ function secretKey(secret: string, algorithm: string): Uint8Array {
 function publicKey(pem: string, algorithm: string): KeyObject {
   // createPublicKey would derive a public key from a private one, which has no business on this machine.
   if (pem.includes("PRIVATE KEY"))
-    throw new Error("The token key is a private key: give the public key alone");
+    throw new OperatorError("The token key is a private key: give the public key alone");
   let key: KeyObject;
   try {
     key = createPublicKey(pem);
   } catch (cause) {
-    throw new Error("The token key is not a public key or certificate in PEM", { cause });
+    throw new OperatorError("The token key is not a public key or certificate in PEM", { cause });
   }
   const fits = wantedKey(algorithm);
   if (!fits.is(key))
-    throw new Error(`The token key does not go with ${algorithm}, which needs ${fits.wanted}`);
+    throw new OperatorError(`The token key does not go with ${algorithm}, which needs ${fits.wanted}`);
   return key;
 }
 

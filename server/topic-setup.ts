@@ -6,6 +6,8 @@ import { type Service } from "#runtime/service.ts";
 
 /** Sees to it that the topics are there, however late the brokers come. */
 export interface TopicSetup extends Service {
+  /** Whether the brokers have answered or failed yet; until then the fault says nothing of why. */
+  readonly looked: boolean;
   /** Why the topics are not known to be there; undefined once they are. */
   readonly fault: string | undefined;
   /** What an operator should know: that the log has one copy. */
@@ -13,6 +15,7 @@ export interface TopicSetup extends Service {
 }
 
 const RETRY_MS = 1_000;
+const NOT_LOOKED = "the topics were not looked at yet";
 /** How long the start of the process waits for brokers that do not answer. */
 const FIRST_LOOK_MS = 3_000;
 
@@ -21,7 +24,7 @@ const FIRST_LOOK_MS = 3_000;
  * soon: a server whose brokers are away starts, and says that it is not ready. A mismatch ends the process.
  */
 export function createTopicSetup(ensure: () => Promise<readonly FoundTopic[]>, log: Logger): TopicSetup {
-  let fault: string | undefined = "the topics were not looked at yet";
+  let fault: string | undefined = NOT_LOOKED;
   let note: string | undefined;
   const looked = Promise.withResolvers<void>();
 
@@ -59,6 +62,9 @@ export function createTopicSetup(ensure: () => Promise<readonly FoundTopic[]>, l
         }
       }
       if (!signal.aborted) await once(signal, "abort");
+    },
+    get looked() {
+      return fault !== NOT_LOOKED;
     },
     get fault() {
       return fault;

@@ -100,6 +100,14 @@ describe("a route", () => {
     expect(headers.filter(([name]) => name.startsWith(":"))).toEqual([]);
   });
 
+  it.each([
+    ["/v1/nope", { status: 404, code: "not_found", reason: "NOT_FOUND" }],
+    ["/weir.v1.IngestService/Nope", { status: 404, code: "unimplemented", reason: "UNIMPLEMENTED" }],
+  ])("is told from a method where there is none: %s", async (path, expected) => {
+    const { url } = await start({ httpRoutes: [echo] });
+    expect(await refusalOf(await fetch(url + path, { method: "POST" }))).toEqual(expected);
+  });
+
   it("needs a scope, or the boot stops", async () => {
     const { scope: _, ...bare } = echo;
     await expect(start({ httpRoutes: [bare] })).rejects.toThrow(AccessError);

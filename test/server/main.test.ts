@@ -67,8 +67,13 @@ describe("the boot", () => {
     await new Promise((resolve) => taken.once("listening", resolve));
     stack.defer(() => void taken.close());
     const { port } = taken.address() as net.AddressInfo;
-    const refused = startWeir({ env: { WEIR_METRICS_PORT: String(port) }, until: "listening" });
-    await expect(refused).rejects.toThrow(`Cannot listen on 127.0.0.1:${port}: another process does`);
+    const refused = await startWeir({ env: { WEIR_METRICS_PORT: String(port) }, until: "listening" }).then(
+      () => expect.fail("started"),
+      (error: unknown) => String(error),
+    );
+    // Once, and with no stack.
+    expect(refused.split(`Cannot listen on 127.0.0.1:${port}: another process does`)).toHaveLength(2);
+    expect(refused).not.toContain(".ts:");
   });
 
   it("stops for a topic that does not fit", async () => {
@@ -103,7 +108,10 @@ describe("the boot", () => {
     await expect.poll(async () => (await readyz(weir)).report["status"]).toBe("partial");
     const { report } = await readyz(weir);
     expect(report["services"]).toMatchObject({
-      "weir.v1.IngestService": { ready: false, reasons: [expect.stringMatching(/^kafka: .+/)] },
+      "weir.v1.IngestService": {
+        ready: false,
+        reasons: [expect.stringMatching(/^kafka: (?!.*looked at yet).+/)],
+      },
       "weir.v1.SearchService": { ready: true },
     });
     const one = await fetch(`${weir.baseUrl}/readyz?service=weir.v1.IngestService`);
