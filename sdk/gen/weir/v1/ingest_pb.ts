@@ -324,7 +324,8 @@ export const ViolationSchema: GenMessage<Violation> = /*@__PURE__*/
  * Takes events in. It needs Kafka alone: while PostgreSQL is away it goes on.
  *
  * A repeat is harmless: an event with the same source, id and time as an earlier one is acknowledged again and stored
- * once. So whoever got no answer, or PUBLISH_OUTCOME_UNKNOWN, sends again.
+ * once. So whoever got no answer, or PUBLISH_OUTCOME_UNKNOWN, sends again. Times are told apart to the microsecond: an
+ * event whose time differs by less from that of another with its source and id is taken for a repeat of that one.
  *
  * @generated from service weir.v1.IngestService
  */
