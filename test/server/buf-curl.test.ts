@@ -88,6 +88,7 @@ const SOURCES = [
   ["reflection alone", ["--reflect"]],
   ["reflection v1alpha", ["--reflect", "--reflect-protocol", "grpc-v1alpha"]],
   ["--schema proto, over HTTP/1.1", ["--schema", "proto"]],
+  ["--schema ., the whole workspace", ["--schema", "."]],
   ["--schema proto, over h2c", ["--schema", "proto", "--http2-prior-knowledge"]],
 ] as const;
 
@@ -100,7 +101,7 @@ describe("buf curl", () => {
   for (const [source, flags] of SOURCES) {
     describe(`with ${source}`, () => {
       const own = Object.entries(METHODS).filter(
-        ([method]) => flags[0] === "--reflect" || method.startsWith("weir."),
+        ([method]) => flags[1] !== "proto" || method.startsWith("weir."),
       );
       it.each(own)("calls %s", async (method, [message, answer]) => {
         expect(await curl(flags, method, message)).toMatchObject(answer);
