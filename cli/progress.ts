@@ -1,22 +1,14 @@
-/** A line on the terminal that is written over and over. */
-export interface Progress extends Disposable {
-  /** Takes the line away until the next tick, so that something else can be written. */
-  clear(): void;
-}
-
 const EVERY_MS = 200;
 const BAR_WIDTH = 24;
 
-/** Shows what `line` gives, five times a second, where the stream is a terminal. */
-export function showProgress(stream: NodeJS.WriteStream, line: (width: number) => string): Progress {
-  if (!stream.isTTY) return { clear: () => {}, [Symbol.dispose]: () => {} };
+/** Shows what `line` gives, five times a second on one line, until it is disposed of; nothing where there is no terminal. */
+export function showProgress(stream: NodeJS.WriteStream, line: () => string): Disposable {
+  if (!stream.isTTY) return { [Symbol.dispose]: () => {} };
   const clear = (): void => void stream.write("\r\u001b[K");
-  const draw = (): void =>
-    void stream.write(`\r\u001b[K${line(stream.columns).slice(0, stream.columns - 1)}`);
+  const draw = (): void => void stream.write(`\r\u001b[K${line().slice(0, stream.columns - 1)}`);
   const timer = setInterval(draw, EVERY_MS);
   draw();
   return {
-    clear,
     [Symbol.dispose]() {
       clearInterval(timer);
       clear();
