@@ -111,8 +111,9 @@ export async function page(token: string): Promise<unknown> {
   const weir = createWeirClient({ baseUrl: location.origin, token: async () => token });
   const event = cloudEvent({ id: "1", source: "/shop", type: "t", time: new Date(), data: new Uint8Array([0xff]) });
   try {
-    await using publisher = weir.publisher({ onRefused: ({ reason }) => void reason });
+    const publisher = weir.publisher({ onRefused: ({ reason }) => void reason });
     const receipt = await publisher.publish(event);
+    await publisher.close();
     const found = await weir.search.getEvent({ name: formatEventName("/shop", "1") });
     const { events } = await weir.search.searchEvents({ pageSize: 10 });
     return [receipt.name, dataOf(found.event?.cloudEvent), events.map((e) => attributeOf(e.cloudEvent, "time"))];
