@@ -268,5 +268,7 @@ async function measureMemory(broker: BenchBroker, { memoryMinutes }: Plan): Prom
 /** The resident set size, as the server's own metrics have it. */
 async function residentBytes(port: number): Promise<number> {
   const page = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
-  return Number(/^process_memory_usage_bytes\S* (\d+)/m.exec(page)?.[1] ?? Number.NaN);
+  const bytes = /^process_memory_usage (\d+)/m.exec(page)?.[1];
+  if (bytes === undefined) throw new Error("The server's metrics do not say how much memory it has.");
+  return Number(bytes);
 }
