@@ -127,7 +127,7 @@ function topicConfig(topic: Topic, replication: number): Readonly<Record<string,
     "max.message.bytes": String(topic.maxMessageBytes),
     // The accept time, which must survive a replay, and not the time of the append.
     "message.timestamp.type": "CreateTime",
-    // The broker unpacks what other producers compress: kafkajs reads no codec but gzip.
+    // The broker unpacks what producers compress, so that a fetch holds no more than its bytes, whatever is in them.
     "compression.type": "uncompressed",
     "min.insync.replicas": replication >= 3 ? "2" : "1",
     "unclean.leader.election.enable": "false",

@@ -1,13 +1,18 @@
+import { setTimeout as sleep } from "node:timers/promises";
+
 import type { Admin } from "kafkajs";
 
 import { type AdminSession, type AdminSessionOptions, MEMBERSHIP } from "../adapter.ts";
 import { type TopicDescription } from "../ports.ts";
 import { createClient } from "./client.ts";
-import { isConnectionError } from "./errors.ts";
+import { isConnectionError, protocolError } from "./errors.ts";
 import { kafkajs } from "./library.ts";
 
 /** Where a topic's setting comes from, when it is the topic's own. */
 const TOPIC_CONFIG = 1;
+
+/** How long to wait before asking once more whether a new topic has its leaders. */
+const LEADER_CHECK_MS = 20;
 
 /** An admin session by a kafkajs admin. */
 export function openAdminSession({ connection, log }: AdminSessionOptions): AdminSession {
@@ -47,7 +52,10 @@ export function openAdminSession({ connection, log }: AdminSessionOptions): Admi
       await admin.createTopics({
         topics: [{ topic, numPartitions: partitions, replicationFactor: replication, configEntries }],
         timeout: connection.requestTimeoutMs,
+        // It gives up where a broker has not heard of the topic yet.
+        waitForLeaders: false,
       });
+      while (!client.isDestroyed && !(await isLed(admin, topic))) await sleep(LEADER_CHECK_MS);
     },
     changeTopic: async (name, config) => change(await connected(), name, config),
     async leaderless(names) {
@@ -57,6 +65,18 @@ export function openAdminSession({ connection, log }: AdminSessionOptions): Admi
     isConnectionError,
     destroy: () => client.destroy(),
   };
+}
+
+/** Whether the brokers know a topic that was made, with a leader for each partition. */
+async function isLed(admin: Admin, topic: string): Promise<boolean> {
+  try {
+    const { topics } = await admin.fetchTopicMetadata({ topics: [topic] });
+    return topics.every(({ partitions }) => partitions.every(({ leader }) => leader >= 0));
+  } catch (error) {
+    const known = protocolError(error) ?? "";
+    if (known === "UNKNOWN_TOPIC_OR_PARTITION" || known === "LEADER_NOT_AVAILABLE") return false;
+    throw error;
+  }
 }
 
 async function describe(

@@ -14,6 +14,7 @@ export interface Client {
   readonly kafka: Kafka;
   /** How many Produce requests have been handed to a socket. What was not handed over was certainly not published. */
   readonly produceRequests: number;
+  readonly isDestroyed: boolean;
   /** Closes every socket, and lets none be opened: from now on nothing is sent, whatever kafkajs still has under way. */
   destroy(): void;
 }
@@ -59,6 +60,9 @@ export function createClient(options: ConnectionOptions, retries: number, log: L
     kafka,
     get produceRequests() {
       return produceRequests;
+    },
+    get isDestroyed() {
+      return destroyed;
     },
     destroy() {
       destroyed = true;

@@ -156,7 +156,8 @@ export async function readAll(
     brokers: [...broker.connection.brokers],
     logLevel: kafkajs.logLevel.NOTHING,
   });
-  const consumer = kafka.consumer({ groupId: broker.name("reader"), maxWaitTimeInMs: 100 });
+  const retry = { restartOnFailure: () => Promise.resolve(true) };
+  const consumer = kafka.consumer({ groupId: broker.name("reader"), maxWaitTimeInMs: 100, retry });
   await consumer.connect();
   await consumer.subscribe({ topic, fromBeginning: true });
   const done = Promise.withResolvers<void>();

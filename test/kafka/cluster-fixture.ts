@@ -1,3 +1,5 @@
+import { setTimeout as sleep } from "node:timers/promises";
+
 import { Admin, type ClusterPartitionMetadata } from "@platformatic/kafka";
 
 import { type OwnBroker } from "./own-broker.ts";
@@ -11,8 +13,8 @@ export interface Cluster extends AsyncDisposable {
   topic(name: string, replicas: readonly (readonly number[])[]): Promise<void>;
   /** The partition's leader. */
   leader(topic: string, partition: number): Promise<OwnBroker>;
-  /** The end of a partition's log; asks its leader alone. */
-  end(topic: string, partition: number): Promise<bigint>;
+  /** Resolves when a partition's log has come to an offset; asks its leader alone. */
+  untilEnd(topic: string, partition: number, offset: bigint): Promise<void>;
   /** Resolves when every partition of the topic has a leader and all its copies are in step. */
   untilInStep(topic: string): Promise<void>;
 }
@@ -44,17 +46,20 @@ export function openCluster(nodes: readonly OwnBroker[]): Cluster {
       const { leader } = (await partitions(topic))[partition]!;
       return nodes[leader - 1]!;
     },
-    async end(topic, partition) {
-      const partitions = [{ partitionIndex: partition, timestamp: -1n }];
-      const [listed] = await admin.listOffsets({ topics: [{ name: topic, partitions }] });
-      return listed!.partitions[0]!.offset;
+    async untilEnd(topic, partition, offset) {
+      const asked = [{ name: topic, partitions: [{ partitionIndex: partition, timestamp: -1n }] }];
+      for (;;) {
+        const [listed] = await admin.listOffsets({ topics: asked });
+        if (listed!.partitions[0]!.offset >= offset) return;
+        await sleep(POLL_MS);
+      }
     },
     async untilInStep(topic) {
       for (;;) {
         const all = await partitions(topic).catch(() => []);
         if (all.length > 0 && all.every(({ leader, isr }) => leader > 0 && isr.length === nodes.length))
           return;
-        await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+        await sleep(POLL_MS);
       }
     },
     [Symbol.asyncDispose]: () => admin.close(),
@@ -77,7 +82,7 @@ function createLoad(publisher: Publisher, partitions: number, atOnce = 8): Load 
       await publisher.publish([[partition, `${partition}.${lane}.${index}`]]);
       if (publisher.tried[before]?.outcome === "acknowledged") acknowledged += 1;
       // A refusal comes at once.
-      else await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+      else await sleep(POLL_MS);
     }
   }
   const clients = Array.from({ length: partitions * atOnce }, (_, index) =>
@@ -94,33 +99,34 @@ function createLoad(publisher: Publisher, partitions: number, atOnce = 8): Load 
   };
 }
 
-/** Kills one leader after another under load, each with an answer of its under way, and starts it again. */
+/** Kills one leader after another under load, with an answer to each target under way, and starts it again. */
 export async function killLeaders({
   cluster,
-  publisher,
-  topic,
+  targets,
   partitions,
   rounds,
 }: {
   readonly cluster: Cluster;
-  readonly publisher: Publisher;
-  readonly topic: string;
+  /** Each with a topic of its own, whose partitions have the same leaders. */
+  readonly targets: readonly { readonly publisher: Publisher; readonly topic: string }[];
   readonly partitions: number;
   readonly rounds: number;
 }): Promise<void> {
-  const load = createLoad(publisher, partitions);
+  const loads = targets.map(({ publisher }) => createLoad(publisher, partitions));
   for (let round = 0; round < rounds; round += 1) {
-    const victim = await cluster.leader(topic, round % partitions);
-    const withheld = victim.proxy.withheld();
+    const victim = await cluster.leader(targets[0]!.topic, round % partitions);
+    const withheld = victim.proxy.withheld(targets.length);
     victim.proxy.mode = "swallow";
     await withheld;
     await victim.kill();
     victim.proxy.mode = "pass";
     // The others take over before it is back.
-    const before = load.acknowledged;
-    while (load.acknowledged < before + 100) await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    const goals = loads.map((load) => [load, load.acknowledged + 100] as const);
+    while (goals.some(([load, goal]) => load.acknowledged < goal)) {
+      await sleep(POLL_MS);
+    }
     await victim.start();
-    await cluster.untilInStep(topic);
+    for (const { topic } of targets) await cluster.untilInStep(topic);
   }
-  await load.stop();
+  await Promise.all(loads.map((load) => load.stop()));
 }

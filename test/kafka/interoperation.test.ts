@@ -91,6 +91,15 @@ describe.each(pairs)("$reader reads what $writer wrote", ({ writer, reader }) =>
   });
 });
 
+test.each(CLIENTS)("what %s compresses is unpacked by the brokers for a topic of Weir's", async (name) => {
+  const broker = brokers[name];
+  const topic = await broker.topic(1, { "compression.type": "uncompressed" });
+  await using producer = open(broker, topic, "zstd");
+  const results = await Promise.all(shapes(topic).map((record) => producer.publish(record)));
+  expect(results.every(({ outcome }) => outcome === "acknowledged")).toBe(true);
+  expect(await codecs(topic)).toEqual([0]);
+});
+
 /** The codecs of the batches on a partition, each once. */
 async function codecs(topic: string): Promise<readonly number[]> {
   const batches = await readBatches(topic);

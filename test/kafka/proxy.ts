@@ -15,14 +15,19 @@ export interface Proxy extends AsyncDisposable {
   /** What is behind it is down, or up again: nobody listens meanwhile. */
   down(): Promise<void>;
   up(): Promise<void>;
-  /** Resolves when the present mode has withheld something from now on: an answer, or in "stall" a request. */
-  withheld(): Promise<void>;
+  /** Resolves when so much has been withheld from now on: answers, or in "stall" and "sever" requests. */
+  withheld(count?: number): Promise<void>;
 }
 
 /** Starts a proxy before a port of this machine. */
 export async function startProxy(target: number): Promise<Proxy> {
   const connections = new Set<Socket>();
   let held = Promise.withResolvers<void>();
+  let missing = 0;
+  function withhold(): void {
+    missing -= 1;
+    if (missing === 0) held.resolve();
+  }
   const server: Server = createServer((client) => {
     if (proxy.mode === "refuse") return void client.destroy();
     const broker = connect(target, "127.0.0.1");
@@ -38,15 +43,15 @@ export async function startProxy(target: number): Promise<Proxy> {
       });
     }
     client.on("data", (chunk: Buffer) => {
-      if (proxy.mode === "stall") return held.resolve();
+      if (proxy.mode === "stall") return withhold();
       broker.write(chunk);
       if (proxy.mode !== "sever") return;
       isSevered = true;
       client.destroy();
-      held.resolve();
+      withhold();
     });
     broker.on("data", (chunk: Buffer) => {
-      if (proxy.mode === "swallow") held.resolve();
+      if (proxy.mode === "swallow") withhold();
       else if (proxy.mode !== "stall") client.write(chunk);
     });
     return undefined;
@@ -60,7 +65,8 @@ export async function startProxy(target: number): Promise<Proxy> {
     cut() {
       for (const socket of connections) socket.destroy();
     },
-    withheld() {
+    withheld(count = 1) {
+      missing = count;
       held = Promise.withResolvers();
       return held.promise;
     },

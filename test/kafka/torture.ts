@@ -29,7 +29,7 @@ async function torture(name: KafkaClientName, rounds: number): Promise<boolean> 
   ]);
   await using publisher = await openPublisher(name, broker, topic);
   const began = performance.now();
-  await killLeaders({ cluster, publisher, topic, partitions: 3, rounds });
+  await killLeaders({ cluster, targets: [{ publisher, topic }], partitions: 3, rounds });
   const { lost, published, overtaken, acknowledged } = await judge(broker, topic, publisher);
   const unknown = publisher.tried.filter(({ outcome }) => outcome === "unknown").length;
   const refused = publisher.tried.filter(({ outcome }) => outcome === "refused").length;
