@@ -122,16 +122,18 @@ export async function untilReady(
 ): Promise<Child> {
   const deadline = Date.now() + options.timeoutMs;
   try {
-    while (!(await isReady())) {
+    for (;;) {
+      const isChildReady = await isReady();
       options.signal?.throwIfAborted();
+      // It may be another who answered where this one has ended.
       if (child.exit() !== undefined) throw new Error(describeEnd(child));
+      if (isChildReady) return child;
       if (Date.now() > deadline)
         throw new Error(
           `${child.name} was not ready after ${options.timeoutMs / 1000} s.\n${tailOf(child.logFile, child.logStart)}`,
         );
       await Promise.race([child.exited, sleep(POLL_MS)]);
     }
-    return child;
   } catch (error) {
     await child.stop();
     throw error;

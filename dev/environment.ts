@@ -1,5 +1,6 @@
 import { type Config, loadConfig } from "#runtime/config.ts";
 import { SETTINGS } from "#runtime/settings.ts";
+import { type OwnService, postgresAddress } from "./reach.ts";
 import { DEV_ISSUER } from "./token.ts";
 
 /** Would name another key, or another issuer, than the launcher's own. */
@@ -8,9 +9,8 @@ const OTHER_KEYS = ["WEIR_JWT_PUBLIC_KEY", "WEIR_JWT_PUBLIC_KEY_FILE", "WEIR_JWK
 /** What the launcher makes of the environment that it was started with. */
 export interface LaunchEnvironment {
   readonly config: Config;
-  /** PostgreSQL is the operator's own. */
-  readonly hasDatabase: boolean;
-  /** Kafka is the operator's own. */
+  /** PostgreSQL and Kafka that are the operator's own. */
+  readonly own: readonly OwnService[];
   readonly hasBrokers: boolean;
   /** For server and workers, without the addresses of what the launcher will start. */
   readonly variables: NodeJS.ProcessEnv;
@@ -39,7 +39,16 @@ export function readEnvironment(env: NodeJS.ProcessEnv, secret: string): LaunchE
     ...(!hasDatabase && { WEIR_DATABASE_URL: "postgres://to-be-started" }),
     ...(!hasBrokers && { WEIR_KAFKA_BROKERS: "to-be-started:9092" }),
   });
-  return { config, hasDatabase, hasBrokers, variables };
+  const own: OwnService[] = [];
+  const address = hasDatabase ? postgresAddress(config.database.url) : undefined;
+  if (hasDatabase)
+    own.push({
+      name: "PostgreSQL",
+      setting: "WEIR_DATABASE_URL",
+      addresses: address === undefined ? [] : [address],
+    });
+  if (hasBrokers) own.push({ name: "Kafka", setting: "WEIR_KAFKA_BROKERS", addresses: config.kafka.brokers });
+  return { config, own, hasBrokers, variables };
 }
 
 /** The host part of a URL at which a listener on this address is reached from here. */

@@ -57,8 +57,18 @@ describe("the lines of the panel, where the server speaks TLS", () => {
 });
 
 describe("the panel", () => {
-  it("names the URL, the token alone on its line, and the logs", () => {
-    const text = panel({ ...facts, tokenLife: "24 hours", oneCopy: true, logs: "/clone/.weir/log" });
+  const more = {
+    ...facts,
+    workersUrl: "http://127.0.0.1:9",
+    tokenLife: "24 hours",
+    logs: "/clone/.weir/log",
+    envFile: "/clone/.weir/env",
+  };
+
+  it("names the URLs, the token alone on its line, the logs and the settings", () => {
+    const text = panel({ ...more, oneCopy: true });
+    expect(text).toContain("http://127.0.0.1:9/metrics\n");
+    expect(text).toContain("/clone/.weir/env\n");
     expect(text).toContain("Weir runs at http://127.0.0.1:8080\n");
     expect(text.split("\n")).toContain("aaa.bbb.ccc");
     expect(text.split("\n")).toContain(postLine(facts));
@@ -67,7 +77,6 @@ describe("the panel", () => {
   });
 
   it("says that there is one copy only where that is so", () => {
-    const more = { ...facts, tokenLife: "24 hours", logs: "log" };
     expect(panel({ ...more, oneCopy: true })).toContain("one copy");
     expect(panel({ ...more, oneCopy: false })).not.toContain("copy");
   });

@@ -2,12 +2,16 @@
 export interface PanelFacts {
   /** Where it serves, without a path. */
   readonly url: string;
+  /** Where the workers answer, without a path. */
+  readonly workersUrl: string;
   readonly token: string;
   /** How long the token is good for, such as "24 h". */
   readonly tokenLife: string;
   /** There is one broker, so one copy of each event. */
   readonly oneCopy: boolean;
   readonly logs: string;
+  /** The file of settings for further processes. */
+  readonly envFile: string;
 }
 
 /** The last thing that the launcher prints: where to go, and two lines to paste into another terminal. */
@@ -30,7 +34,9 @@ ${postLine(facts)}
 
 ${searchLine(facts)}
 
+  Workers: ${facts.workersUrl}/readyz, ${facts.workersUrl}/metrics
   Logs: ${facts.logs}
+  Settings for further processes: ${facts.envFile}
   Ctrl-C stops everything.
 
 `;

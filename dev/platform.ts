@@ -12,9 +12,14 @@ import { rememberedPorts } from "./ports.ts";
 import { choosePostgresPlace } from "./postgres-place.ts";
 import { POSTGRES_DATABASE, postgresUrl, startPostgres } from "./postgres.ts";
 import { type Progress } from "./progress.ts";
+import { type OwnService, untilReached } from "./reach.ts";
 import { type Supervisor } from "./supervisor.ts";
+import { hasLine } from "./tail.ts";
 
 const READY_TIMEOUT_MS = 60_000;
+
+/** How the log of either says, in any format, that all of it runs: its ports are its own. */
+const STARTED = /\bStarted\b/;
 
 /** What it takes to start a whole Weir on this machine. */
 export interface PlatformOptions {
@@ -23,33 +28,42 @@ export interface PlatformOptions {
   readonly cache: string;
   /** What Kafka runs on; undefined where the brokers are the operator's own. */
   readonly kafka: KafkaRuntime | undefined;
-  /** PostgreSQL is the operator's own. */
-  readonly hasDatabase: boolean;
+  /** PostgreSQL and Kafka that are the operator's own. */
+  readonly own: readonly OwnService[];
   /** The settings of server and workers, without those of the parts that are started here. */
   readonly env: NodeJS.ProcessEnv;
   /** Where the server will serve. */
   readonly url: string;
-  /** Where the workers will answer, without the port. */
+  /** Where the workers will answer. */
   readonly workersUrl: string;
+  /** Of 127.0.0.1, as {@link choosePorts} gave them. */
+  readonly ports: PlatformPorts;
+  /** Server and workers say in their logs that they have started. */
+  readonly logsInfo: boolean;
   readonly supervisor: Supervisor;
   readonly progress: Progress;
   readonly journal: Journal;
 }
 
-/** Starts Kafka and PostgreSQL, migrates, makes the topics, starts server and workers; resolves once both are ready. */
-export async function startPlatform(options: PlatformOptions): Promise<void> {
-  const { supervisor, progress } = options;
-  const ports = await rememberedPorts(join(options.dataFolder, "ports.json"), [
-    "postgres",
-    "kafka",
-    "kafkaController",
-    "workers",
-  ]);
+const PORTS = ["postgres", "kafka", "kafkaController", "workers"] as const;
+type PlatformPorts = Readonly<Record<(typeof PORTS)[number], number>>;
+
+/** Free ports for what is not to be reached from elsewhere, none of which is one of those that settings name. */
+export function choosePorts(dataFolder: string, named: readonly number[]): Promise<PlatformPorts> {
+  return rememberedPorts(join(dataFolder, "ports.json"), PORTS, named);
+}
+
+/**
+ * Starts Kafka and PostgreSQL, migrates, makes the topics, starts server and workers; resolves once both are ready, with
+ * the settings that they were started with.
+ */
+export async function startPlatform(options: PlatformOptions): Promise<NodeJS.ProcessEnv> {
+  const { supervisor, progress, ports, own } = options;
   const env = { ...options.env };
-  env["WEIR_WORKERS_PORT"] ??= String(ports.workers);
+  for (const service of own) await untilReached(service, { say: progress.say, signal: supervisor.signal });
 
   const services: ((signal: AbortSignal) => Promise<Child>)[] = [];
-  if (!options.hasDatabase) {
+  if (!own.some(({ name }) => name === "PostgreSQL")) {
     const place = await choosePostgresPlace(options.dataFolder);
     if (place.isElsewhere)
       progress.say(`PostgreSQL's user cannot enter ${options.dataFolder}: its data are in ${place.dataDir}`);
@@ -84,16 +98,16 @@ export async function startPlatform(options: PlatformOptions): Promise<void> {
   await supervisor.start(
     (signal) =>
       progress.step(
-        () => startProcess(options, "server", env, `${url}/readyz`, signal),
+        () => startProcess(options, "server", env, url, signal),
         () => `server ready at ${url}`,
       ),
     (signal) =>
       progress.step(
-        () =>
-          startProcess(options, "workers", env, `${workersUrl}:${env["WEIR_WORKERS_PORT"]}/readyz`, signal),
+        () => startProcess(options, "workers", env, workersUrl, signal),
         () => "workers ready",
       ),
   );
+  return env;
 }
 
 async function startBroker(
@@ -119,18 +133,23 @@ async function setUp(options: PlatformOptions, env: NodeJS.ProcessEnv): Promise<
   const exit = await child.exited;
   signal.removeEventListener("abort", stop);
   signal.throwIfAborted();
-  if (exit.code !== 0) throw new Error(describeEnd(child));
+  if (exit.code === 0) return;
+  const hints = options.own.map(({ name, setting }) => `\n  ${name} is your own, by ${setting}.`);
+  throw new Error(describeEnd(child) + hints.join(""));
 }
 
 async function startProcess(
   options: PlatformOptions,
   name: "server" | "workers",
   env: NodeJS.ProcessEnv,
-  readyUrl: string,
+  url: string,
   signal: AbortSignal,
 ): Promise<Child> {
   const child = await spawnEntry(options, name, `${name}/main.ts`, env);
-  return untilReady(child, () => isServing(readyUrl), { timeoutMs: READY_TIMEOUT_MS, signal });
+  // Somebody else may have taken the port since it was seen to be free, and answer there.
+  const hasStarted = (): boolean => !options.logsInfo || hasLine(child.logFile, child.logStart, STARTED);
+  const isReady = async (): Promise<boolean> => (await isServing(`${url}/readyz`)) && hasStarted();
+  return untilReady(child, isReady, { timeoutMs: READY_TIMEOUT_MS, signal });
 }
 
 function spawnEntry(

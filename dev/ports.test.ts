@@ -35,6 +35,11 @@ it("are chosen anew where one is busy by now", async () => {
   await once(other, "close");
 });
 
+it("are chosen anew where they are promised to others, who do not listen yet", async () => {
+  const { kafka } = await rememberedPorts(file, ["kafka"]);
+  expect((await rememberedPorts(file, ["kafka"], [kafka])).kafka).not.toBe(kafka);
+});
+
 it("are chosen anew where the file says the same port twice, or nothing that makes sense", async () => {
   const port = await freePort();
   writeFileSync(file, JSON.stringify({ kafka: port, postgres: port }));

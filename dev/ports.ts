@@ -23,18 +23,19 @@ export function whyNotFree(port: number, host: string): Promise<string | undefin
 }
 
 /**
- * A free port of 127.0.0.1 for each name, no two alike: the one of the last time, as kept in this file, where it is still
- * free.
+ * A free port of 127.0.0.1 for each name, no two alike and none of those that are `promised` to others: the one of the
+ * last time, as kept in this file, where it is still free.
  */
 export async function rememberedPorts<Name extends string>(
   file: string,
   names: readonly Name[],
+  promised: readonly number[] = [],
 ): Promise<Record<Name, number>> {
   const remembered = readPorts(file);
   const chosen = new Map<Name, number>();
   for (const name of names) {
     let port = remembered[name];
-    const isTaken = (candidate: number): boolean => [...chosen.values()].includes(candidate);
+    const isTaken = (candidate: number): boolean => [...promised, ...chosen.values()].includes(candidate);
     if (port === undefined || isTaken(port) || (await whyNotFree(port, "127.0.0.1")) !== undefined) {
       do port = await freePort();
       while (isTaken(port));

@@ -1,16 +1,20 @@
 import { once } from "node:events";
+import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
+import { type Config, unknownVariables } from "#runtime/config.ts";
 import { openDataFolder } from "./data-folder.ts";
+import { writeEnvFile } from "./env-file.ts";
 import { readEnvironment, urlHost } from "./environment.ts";
 import { createJournal, stopLeftovers } from "./journal.ts";
 import { cacheFolder } from "./kafka-jars.ts";
 import { chooseKafkaRuntime, thisMachine } from "./kafka-runtime.ts";
 import { acquireLock, type Lock } from "./lock.ts";
 import { panel } from "./panel.ts";
-import { startPlatform } from "./platform.ts";
-import { freePort, whyNotFree } from "./ports.ts";
+import { type NamedPort, requireFree } from "./places.ts";
+import { choosePorts, startPlatform } from "./platform.ts";
+import { freePort } from "./ports.ts";
 import { createProgress } from "./progress.ts";
 import { listenForTheEnd } from "./signals.ts";
 import { createSupervisor, Stopped } from "./supervisor.ts";
@@ -30,34 +34,41 @@ await launch().catch(report);
 async function launch(): Promise<void> {
   const dataFolder = openDataFolder();
   const secret = devSecret(dataFolder);
-  const { config, hasBrokers, hasDatabase, variables } = readEnvironment(process.env, secret);
+  const { config, own, hasBrokers, variables } = readEnvironment(process.env, secret);
+  for (const warning of unknownVariables()) progress.say(`warning: ${warning}`);
   const { http, process: listen } = config;
   const port = http.port === 0 ? await freePort() : http.port;
   const host = urlHost(listen.host);
   const url = `${http.tls === undefined ? "http" : "https"}://${host}:${port}`;
   const lock = await takeLock(join(dataFolder, "lock"), url);
   const journalFile = join(dataFolder, "run.json");
+  const envFile = join(dataFolder, "env");
   try {
     for (const name of await stopLeftovers(journalFile)) progress.say(`${name} of an earlier start stopped`);
-    const whyBusy = await whyNotFree(port, listen.host);
-    if (whyBusy !== undefined)
-      throw new Error(
-        `Port ${port} of ${listen.host} is not to be had (${whyBusy}): set WEIR_PORT to another.`,
-      );
+    const named = namedPorts(config, port);
+    await requireFree(listen.host, named);
+    const ports = await choosePorts(
+      dataFolder,
+      named.map(([, each]) => each),
+    );
+    const workersPort = config.workers.port || ports.workers;
+    const workersUrl = `http://${host}:${workersPort}`;
     const cache = cacheFolder();
     const kafka = hasBrokers ? undefined : chooseKafkaRuntime(thisMachine(cache));
     const journal = createJournal(journalFile);
     try {
-      await progress.step(
+      const env = await progress.step(
         () =>
           startPlatform({
             dataFolder,
             cache,
             kafka,
-            hasDatabase,
-            env: { ...variables, WEIR_PORT: String(port) },
+            own,
+            env: { ...variables, WEIR_PORT: String(port), WEIR_WORKERS_PORT: String(workersPort) },
             url,
-            workersUrl: `http://${host}`,
+            workersUrl,
+            ports,
+            logsInfo: ["debug", "info"].includes(listen.logLevel),
             supervisor,
             progress,
             journal,
@@ -66,19 +77,35 @@ async function launch(): Promise<void> {
       );
       const token = await signDevToken(secret, { scopes: ALL_SCOPES, subject: "dev", ttlMs: TOKEN_LIFE_MS });
       const logs = join(dataFolder, "log");
-      write(panel({ url, token, tokenLife: "24 hours", oneCopy: !hasBrokers, logs }));
+      writeEnvFile(envFile, env);
+      write(panel({ url, workersUrl, token, tokenLife: "24 hours", oneCopy: !hasBrokers, logs, envFile }));
       if (!supervisor.signal.aborted) await once(supervisor.signal, "abort");
       supervisor.signal.throwIfAborted();
     } catch (error) {
       report(error);
     } finally {
       lock.markStopping();
+      rmSync(envFile, { force: true });
       await supervisor.stop();
       journal.remove();
     }
   } finally {
     lock.release();
   }
+}
+
+/** Every port that server and workers will listen on by a setting. */
+function namedPorts({ http, workers }: Config, port: number): NamedPort[] {
+  const { metricsPort, processes } = http;
+  const metrics =
+    metricsPort === undefined || metricsPort === 0
+      ? []
+      : Array.from({ length: processes }, (_, index) => metricsPort + index);
+  return [
+    ["WEIR_PORT", port],
+    ...(workers.port ? [["WEIR_WORKERS_PORT", workers.port] as const] : []),
+    ...metrics.map((each) => ["WEIR_METRICS_PORT", each] as const),
+  ];
 }
 
 /** Says what went wrong, unless it is the end that somebody asked for. */

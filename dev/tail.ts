@@ -1,4 +1,4 @@
-import { closeSync, fstatSync, openSync, readSync } from "node:fs";
+import { closeSync, fstatSync, openSync, readFileSync, readSync } from "node:fs";
 
 const LINES = 8;
 const BYTES = 8192;
@@ -16,6 +16,11 @@ export function tailText(text: string): string {
 /** The last lines of a log from this byte on, indented for a terminal, and the log's path below them. */
 export function tailOf(file: string, start: number): string {
   return `${tailText(readEnd(file, start) || "(nothing was written)")}\n  log: ${file}`;
+}
+
+/** Whether a log has a line like this from this byte on. */
+export function hasLine(file: string, start: number, line: RegExp): boolean {
+  return line.test(readFileSync(file).subarray(start).toString("utf8"));
 }
 
 function readEnd(file: string, start: number): string {

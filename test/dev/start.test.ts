@@ -1,6 +1,6 @@
 import { execFile, execFileSync } from "node:child_process";
 import { once } from "node:events";
-import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -216,6 +216,56 @@ describe("a start that cannot be", () => {
     other.close();
   });
 
+  it("names both settings where they name one port, and the setting of another's port", async () => {
+    const other = createServer().listen(0, "127.0.0.1");
+    await once(other, "listening");
+    const taken = String((other.address() as { port: number }).port);
+    const free = String(await freePort());
+    expect(await refused({ WEIR_PORT: free, WEIR_WORKERS_PORT: free })).toBe(
+      `WEIR_PORT and WEIR_WORKERS_PORT are both ${free}: set WEIR_WORKERS_PORT to another.`,
+    );
+    expect(await refused({ WEIR_PORT: free, WEIR_WORKERS_PORT: taken })).toBe(
+      `Port ${taken} of 127.0.0.1 is not to be had (EADDRINUSE): set WEIR_WORKERS_PORT to another.`,
+    );
+    other.close();
+  });
+
+  it("names WEIR_HOST where that is no address of this machine", async () => {
+    expect(await refused({ WEIR_PORT: "0", WEIR_HOST: "203.0.113.7" })).toBe(
+      "Nothing can listen on 203.0.113.7 (EADDRNOTAVAIL): set WEIR_HOST to an address of this machine.",
+    );
+  });
+
+  it("names the file of a secret that was emptied", async () => {
+    const dataFolder = mkdtempSync(join(folder, "secret-"));
+    writeFileSync(join(dataFolder, "jwt-secret"), "");
+    const { code, stderr } = await startLauncher(dataFolder, {}).ended;
+    expect(code).toBe(1);
+    expect(stderr).toContain(`${join(dataFolder, "jwt-secret")} does not hold a key`);
+  });
+
+  it(
+    "names the settings of services that are not there, and of what it does not know",
+    { timeout: START_MS },
+    async () => {
+      const port = await freePort();
+      const { code, stdout, stderr } = await startLauncher(mkdtempSync(join(folder, "nowhere-")), {
+        WEIR_PORT: "0",
+        WEIR_DATABASE_URL: `postgres://weir@127.0.0.1:${port}/weir`,
+        WEIR_KAFKA_BROKER: "localhost:9092",
+        WEIR_KAFKA_BROKERS: inject("kafkaBrokers"),
+      }).ended;
+      expect(stdout).toContain(
+        "WEIR_KAFKA_BROKER is not a setting and is ignored; did you mean WEIR_KAFKA_BROKERS?",
+      );
+      expect(stdout).toContain(`waiting for PostgreSQL at 127.0.0.1:${port} (WEIR_DATABASE_URL)\n`);
+      expect(stderr.trim()).toBe(
+        `PostgreSQL at 127.0.0.1:${port} (WEIR_DATABASE_URL) was not reached within 20 s: ECONNREFUSED.`,
+      );
+      expect(code).toBe(1);
+    },
+  );
+
   it("says what is missing where there is neither Java nor Docker", async () => {
     expect(await refused({ WEIR_PORT: "0", PATH: "" })).toMatch(
       /^Kafka needs Java 17 with Maven, or Docker;[^\n]*$/,
@@ -253,6 +303,12 @@ it("takes the operator's own Kafka and PostgreSQL where they are named", { timeo
   });
   const output = await launcher.running;
   expect(output).not.toContain("one copy");
+  // What npm start leaves for other processes is enough for one.
+  const line = `set -a; . ${join(dataFolder, "env")}; exec "${process.execPath}" workers/setup.ts`;
+  const topics = { WEIR_TOPIC_EVENTS: events, WEIR_TOPIC_DEAD_LETTERS: deadLetters };
+  await promisify(execFile)("sh", ["-c", line], { cwd: root, env: { ...environment(), ...topics } });
+  const metrics = /http:\/\/\S+\/metrics/.exec(output)?.[0] ?? "";
+  expect((await fetch(metrics)).status).toBe(200);
   expect([...startedProcesses(dataFolder).keys()].toSorted()).toEqual(["server", "setup", "workers"]);
   // Ctrl-C through npm arrives twice.
   launcher.kill("SIGINT");
@@ -260,4 +316,5 @@ it("takes the operator's own Kafka and PostgreSQL where they are named", { timeo
   const { code, stdout } = await launcher.ended;
   expect(code).toBe(0);
   expect(stdout).not.toContain("at once");
+  expect(existsSync(join(dataFolder, "env"))).toBe(false);
 });
