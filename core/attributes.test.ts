@@ -42,6 +42,19 @@ describe("CloudEvents, naming conventions", () => {
     expect(result.ok ? [] : result.faults.map(({ field }) => field)).toEqual(["id", "ext", "ext"]);
   });
 
+  test("a flood of made-up names hides no fault of CloudEvents' own attributes", () => {
+    const flood = Array.from({ length: 1_000 }, (_, at): [string, string] => [`X${at}`, "1"]);
+    const result = buildEvent({
+      attributes: [...flood, ...Object.entries({ ...REQUIRED, id: "", type: "\u0001" })],
+      data: undefined,
+    });
+    expect(result.ok ? [] : result.faults.slice(0, 3).map(({ field }) => field)).toEqual([
+      "id",
+      "type",
+      "X0",
+    ]);
+  });
+
   test("a name of any length is cut in messages, and never makes them unsound text", () => {
     const [fault] = faults({ [`${"a".repeat(59)}😀${"b".repeat(10_000)}`]: "x" });
     expect(fault?.field.length).toBeLessThan(70);
@@ -144,6 +157,21 @@ test("extensions are kept in the order of their names, and may be empty", () => 
     ["a10", ""],
     ["b", "2"],
   ]);
+});
+
+test("an attribute that is set to nothing is absent, but may not be named again", () => {
+  const attributes: [string, string | null][] = [
+    ...Object.entries(REQUIRED),
+    ["subject", null],
+    ["Ext", null],
+  ];
+  const decoded = decodedFrom({ attributes, data: undefined }, createFaults());
+  expect(decoded).toMatchObject({ ok: true, value: { subject: undefined, extensions: new Map() } });
+  const again = decodedFrom(
+    { attributes: [...attributes, ["subject", "s"], ["Ext", "x"]], data: undefined },
+    createFaults(),
+  );
+  expect(again.ok ? [] : again.faults.map(({ field }) => field)).toEqual(["subject", "Ext", "Ext"]);
 });
 
 test("attributesOf gives back what the event was built from", () => {

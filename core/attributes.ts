@@ -1,8 +1,8 @@
-import { type CloudEvent, type EventData } from "./event.ts";
+import { type CloudEvent, type EventData, type Timestamp } from "./event.ts";
 import { createFaults, type Faults, quote } from "./faults.ts";
 import { isMediaType } from "./media-type.ts";
 import { type Result } from "./reason.ts";
-import { parseTimestamp, timestampFault } from "./timestamp.ts";
+import { readTimestamp } from "./timestamp.ts";
 import { isUri, isUriReference } from "./uri.ts";
 
 /** What an event is built from. */
@@ -16,59 +16,15 @@ export interface EventParts {
   readonly data: EventData | undefined;
 }
 
-interface Rule {
-  readonly required: boolean;
-  /** What is wrong with a value that is not empty, as the rest of a sentence. */
-  readonly fault?: (value: string) => string | undefined;
-}
+/** An attribute as a decoder read it: null is set to nothing, as good as absent; undefined unreadable, which is noted. */
+export type AttributeRead = readonly [name: string, value: string | null | undefined];
 
-const CORE: ReadonlyMap<string, Rule> = new Map<string, Rule>([
-  ["specversion", { required: true, fault: (value) => faultUnless(value === "1.0", 'must be "1.0"') }],
-  ["id", { required: true }],
-  [
-    "source",
-    {
-      required: true,
-      fault: (value) => faultUnless(isUriReference(value), "must be a URI-reference (RFC 3986 § 4.1)"),
-    },
-  ],
-  ["type", { required: true }],
-  ["subject", { required: false }],
-  ["time", { required: false, fault: timestampFault }],
-  [
-    "datacontenttype",
-    {
-      required: false,
-      fault: (value) =>
-        faultUnless(isMediaType(value), 'must be a media type (RFC 2046), such as "application/json"'),
-    },
-  ],
-  [
-    "dataschema",
-    {
-      required: false,
-      fault: (value) => faultUnless(isUri(value), "must be a URI with a scheme (RFC 3986 § 3)"),
-    },
-  ],
-]);
-
-// The characters that CloudEvents forbids in a string (type system, "String"): controls, lone surrogates, noncharacters.
-const FORBIDDEN = /[\p{Cc}\p{Cs}\p{Noncharacter_Code_Point}]/u;
-
-/**
- * Builds an event, or says everything that is wrong with its attributes, each fault with the attribute's name as its
- * field. All decoders end here, so the rules of CloudEvents 1.0 for names, values and required attributes stand in one
- * place. Limits and the time window are not checked here: see admission.ts.
- */
-export function buildEvent(parts: EventParts): Result<CloudEvent> {
-  const faults = createFaults();
-  return faults.result(eventFrom(parts, faults));
-}
-
-/** `EventParts` of which some may be missing: a value of undefined could not be read, which is noted already. */
+/** `EventParts` as a decoder read them. */
 interface PartsRead {
-  readonly attributes: Iterable<readonly [name: string, value: string | undefined]>;
+  readonly attributes: Iterable<AttributeRead>;
   readonly data: EventData | undefined;
+  /** That the decoder has seen that all values are of U+0020 to U+007E, so that nobody looks at each again. */
+  readonly arePrintable?: boolean;
 }
 
 /**
@@ -77,69 +33,196 @@ interface PartsRead {
  */
 export type Decoded = Result<CloudEvent> & { readonly draft?: CloudEvent };
 
+/**
+ * Builds an event, or says everything that is wrong with its attributes, each fault with the attribute's name as its
+ * field. All decoders end here, so the rules of CloudEvents 1.0 for names, values and required attributes stand in one
+ * place. Limits and the time window are not checked here: see admission.ts.
+ */
+export function buildEvent(parts: EventParts): Result<CloudEvent> {
+  const faults = createFaults();
+  const event = eventFrom(parts, faults);
+  return faults.result(() => event);
+}
+
 /** `buildEvent` for a decoder that may have found faults of its own: tells the others with them. */
 export function decodedFrom(parts: PartsRead, faults: Faults): Decoded {
   const event = eventFrom(parts, faults);
-  const result = faults.result(event);
-  return result.ok ? result : { ...result, draft: event() };
-}
-
-function eventFrom(parts: PartsRead, faults: Faults): () => CloudEvent {
-  const values = new Map<string, string | undefined>();
-  for (const [name, value] of parts.attributes) {
-    if (values.has(name)) {
-      faults.add(name, "INVALID_ATTRIBUTES", `${labelOf(name)} is given more than once; give it once.`);
-      continue;
-    }
-    values.set(name, value);
-    const fault = nameFault(name) ?? (value === undefined ? undefined : valueFault(name, value));
-    if (fault !== undefined) faults.add(name, "INVALID_ATTRIBUTES", `${fault}.`);
-  }
-  for (const [name, { required }] of CORE) {
-    if (!required || values.has(name)) continue;
-    faults.add(name, "INVALID_ATTRIBUTES", `${name} is required and missing.`);
-  }
-  return () => {
-    const time = values.get("time");
-    return {
-      id: values.get("id") ?? "",
-      source: values.get("source") ?? "",
-      type: values.get("type") ?? "",
-      subject: values.get("subject"),
-      time: time === undefined ? undefined : parseTimestamp(time),
-      datacontenttype: values.get("datacontenttype"),
-      dataschema: values.get("dataschema"),
-      extensions: extensionsOf(values),
-      data: parts.data,
-    };
-  };
+  const result = faults.result(() => event);
+  return result.ok ? result : { ...result, draft: event };
 }
 
 /** Every attribute of an event with its value as text, `specversion` first, then the core ones, then the extensions. */
-export function* attributesOf(event: CloudEvent): Generator<readonly [name: string, value: string]> {
-  yield ["specversion", "1.0"];
-  yield ["id", event.id];
-  yield ["source", event.source];
-  yield ["type", event.type];
-  if (event.subject !== undefined) yield ["subject", event.subject];
-  if (event.time !== undefined) yield ["time", event.time.text];
-  if (event.datacontenttype !== undefined) yield ["datacontenttype", event.datacontenttype];
-  if (event.dataschema !== undefined) yield ["dataschema", event.dataschema];
-  yield* event.extensions;
+export function attributesOf(event: CloudEvent): [name: string, value: string][] {
+  const attributes: [string, string][] = [
+    ["specversion", "1.0"],
+    ["id", event.id],
+    ["source", event.source],
+    ["type", event.type],
+  ];
+  if (event.subject !== undefined) attributes.push(["subject", event.subject]);
+  if (event.time !== undefined) attributes.push(["time", event.time.text]);
+  if (event.datacontenttype !== undefined) attributes.push(["datacontenttype", event.datacontenttype]);
+  if (event.dataschema !== undefined) attributes.push(["dataschema", event.dataschema]);
+  for (const extension of event.extensions) attributes.push(extension);
+  return attributes;
 }
 
 /** Whether CloudEvents 1.0 itself defines the attribute; every other one is an extension. */
 export function isCoreAttribute(name: string): boolean {
-  return CORE.has(name);
+  return placeOf(name) >= 0;
 }
 
-function faultUnless(isSound: boolean, fault: string): string | undefined {
-  return isSound ? undefined : fault;
+interface Rule {
+  readonly name: string;
+  readonly isRequired: boolean;
+  /** What is wrong with a value that is not empty, as the rest of a sentence. */
+  readonly fault?: (value: string) => string | undefined;
+}
+
+const CORE: readonly Rule[] = [
+  {
+    name: "specversion",
+    isRequired: true,
+    fault: (value) => (value === "1.0" ? undefined : 'must be "1.0"'),
+  },
+  { name: "id", isRequired: true },
+  {
+    name: "source",
+    isRequired: true,
+    fault: (value) => (isUriReference(value) ? undefined : "must be a URI-reference (RFC 3986 § 4.1)"),
+  },
+  { name: "type", isRequired: true },
+  { name: "subject", isRequired: false },
+  { name: "time", isRequired: false },
+  {
+    name: "datacontenttype",
+    isRequired: false,
+    fault: (value) =>
+      isMediaType(value) ? undefined : 'must be a media type (RFC 2046), such as "application/json"',
+  },
+  {
+    name: "dataschema",
+    isRequired: false,
+    fault: (value) => (isUri(value) ? undefined : "must be a URI with a scheme (RFC 3986 § 3)"),
+  },
+];
+/** Where a core attribute stands in CORE; -1 for an extension. */
+function placeOf(name: string): number {
+  switch (name) {
+    case "specversion":
+      return 0;
+    case "id":
+      return 1;
+    case "source":
+      return 2;
+    case "type":
+      return 3;
+    case "subject":
+      return 4;
+    case "time":
+      return 5;
+    case "datacontenttype":
+      return 6;
+    case "dataschema":
+      return 7;
+    default:
+      return -1;
+  }
+}
+
+// This runs for every event, whichever way it comes: one walk, the core attributes by their place.
+function eventFrom({ attributes, data, arePrintable = false }: PartsRead, faults: Faults): CloudEvent {
+  const values: (string | null | undefined)[] = [null, null, null, null, null, null, null, null];
+  const extensions: AttributeRead[] = [];
+  let named = 0;
+  let inOrder = true;
+  let last = "";
+  for (const attribute of attributes) {
+    const [name, value] = attribute;
+    const place = placeOf(name);
+    if (place < 0) {
+      extensions.push(attribute);
+      inOrder &&= name > last;
+      last = name;
+    } else if ((named & (1 << place)) !== 0) {
+      addRepeated(name, faults);
+    } else {
+      named |= 1 << place;
+      values[place] = value;
+    }
+  }
+  // A flood of faults is cut, so those of the attributes that matter most come first.
+  CORE.forEach((rule, place) => checkCore(rule, values[place], arePrintable, faults));
+  const [, id, source, type, subject, time, datacontenttype, dataschema] = values;
+  return {
+    id: id ?? "",
+    source: source ?? "",
+    type: type ?? "",
+    subject: subject ?? undefined,
+    time: time ? timeFrom(time, faults) : undefined,
+    datacontenttype: datacontenttype ?? undefined,
+    dataschema: dataschema ?? undefined,
+    extensions: extensionsFrom(extensions, { inOrder, arePrintable }, faults),
+    data,
+  };
+}
+
+function checkCore(
+  { name, isRequired, fault }: Rule,
+  value: string | null | undefined,
+  isPrintable: boolean,
+  faults: Faults,
+): void {
+  if (value === undefined) return;
+  let problem: string | undefined;
+  if (value === null) problem = isRequired ? "is required and missing" : undefined;
+  else if (value === "") problem = `may not be empty${isRequired ? "" : "; leave it out instead"}`;
+  else problem = (isPrintable ? undefined : textFault(value)) ?? fault?.(value);
+  if (problem !== undefined) faults.add(name, "INVALID_ATTRIBUTES", `${name} ${problem}.`);
+}
+
+function timeFrom(text: string, faults: Faults): Timestamp | undefined {
+  const time = readTimestamp(text);
+  if (typeof time !== "string") return time;
+  if (textFault(text) === undefined) faults.add("time", "INVALID_ATTRIBUTES", `time ${time}.`);
+  return undefined;
+}
+
+function checkExtension(name: string, value: string | undefined, faults: Faults): void {
+  let fault = nameFault(name);
+  if (fault === undefined && value !== undefined) {
+    const problem = textFault(value);
+    if (problem !== undefined) fault = `${labelOf(name)} ${problem}`;
+  }
+  if (fault !== undefined) faults.add(name, "INVALID_ATTRIBUTES", `${fault}.`);
+}
+
+function extensionsFrom(
+  read: AttributeRead[],
+  { inOrder, arePrintable }: { readonly inOrder: boolean; readonly arePrintable: boolean },
+  faults: Faults,
+): ReadonlyMap<string, string> {
+  for (const [name, value] of read) {
+    if (value !== null) checkExtension(name, arePrintable ? undefined : value, faults);
+  }
+  if (!inOrder) read.sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
+  const extensions = new Map<string, string>();
+  let last: string | undefined;
+  for (const [name, value] of read) {
+    if (name === last) addRepeated(name, faults);
+    else if (typeof value === "string") extensions.set(name, value);
+    last = name;
+  }
+  return extensions;
+}
+
+function addRepeated(name: string, faults: Faults): void {
+  faults.add(name, "INVALID_ATTRIBUTES", `${labelOf(name)} is given more than once; give it once.`);
 }
 
 // The name of an extension is the sender's text, of any length.
 function labelOf(name: string): string {
-  return CORE.has(name) ? name : `the attribute ${quote(name)}`;
+  return isCoreAttribute(name) ? name : `the attribute ${quote(name)}`;
 }
 
 function nameFault(name: string): string | undefined {
@@ -154,21 +237,10 @@ function nameFault(name: string): string | undefined {
   return undefined;
 }
 
-function valueFault(name: string, value: string): string | undefined {
-  if (FORBIDDEN.test(value)) {
-    return `${labelOf(name)} may not have control characters, lone surrogates or Unicode noncharacters`;
-  }
-  const rule = CORE.get(name);
-  if (rule === undefined) return undefined;
-  if (value === "") return `${name} may not be empty${rule.required ? "" : "; leave it out instead"}`;
-  const fault = rule.fault?.(value);
-  return fault === undefined ? undefined : `${name} ${fault}`;
-}
+// The characters that CloudEvents forbids in a string (type system, "String"): controls, lone surrogates, noncharacters.
+const FORBIDDEN = /[\p{Cc}\p{Cs}\p{Noncharacter_Code_Point}]/u;
 
-function extensionsOf(values: ReadonlyMap<string, string | undefined>): ReadonlyMap<string, string> {
-  const extensions: [string, string][] = [];
-  for (const [name, value] of values) {
-    if (value !== undefined && !CORE.has(name)) extensions.push([name, value]);
-  }
-  return new Map(extensions.sort(([a], [b]) => (a < b ? -1 : 1)));
+function textFault(value: string): string | undefined {
+  if (!FORBIDDEN.test(value)) return undefined;
+  return "may not have control characters, lone surrogates or Unicode noncharacters";
 }

@@ -118,13 +118,18 @@ export function decodeDeadLetter(value: Uint8Array): Result<DeadLetter> {
   }
   const { time } = event;
   if (time === undefined) return refuse("time", "INVALID_ATTRIBUTES", "time is required and missing.");
-  const object = readJsonObject((event.data && decodeUtf8(event.data.bytes)) ?? "");
+  const text = (event.data && decodeUtf8(event.data.bytes)) ?? "";
+  const object = readJsonObject(text);
   if (!object.ok) return refuse("data", "INVALID_DATA", `data ${object.description}.`);
   const faults = createFaults();
   const members = new Map(object.value.map((member) => [member.name, member]));
-  const read = <T>(name: string, what: string, reader: (value: JsonValue) => T | undefined): T => {
+  const read = <T>(
+    name: string,
+    what: string,
+    reader: (value: JsonValue, text: string) => T | undefined,
+  ): T => {
     const member = members.get(name);
-    const found = member === undefined ? undefined : reader(member);
+    const found = member === undefined ? undefined : reader(member, text);
     if (found === undefined) faults.add(`data.${name}`, "INVALID_DATA", `data.${name} must be ${what}.`);
     // Where a fault was noted the letter is not made, so nobody sees the undefined.
     return found as T;
@@ -152,34 +157,39 @@ function base64Json(bytes: Uint8Array | null): string {
   return bytes === null ? "null" : `"${encodeBase64(bytes)}"`;
 }
 
-function toText({ kind, raw }: JsonValue): string | undefined {
-  return kind === "string" ? readJsonString(raw) : undefined;
+// Each of these reads a value that stands in a text.
+
+function toText({ kind, start, end }: JsonValue, text: string): string | undefined {
+  return kind === "string" ? readJsonString(text, start, end) : undefined;
 }
 
-function toReason(value: JsonValue): DeadLetterReason | undefined {
-  const text = toText(value);
-  return DEAD_LETTER_REASONS.find((reason) => reason === text);
+function toReason(value: JsonValue, text: string): DeadLetterReason | undefined {
+  const name = toText(value, text);
+  return DEAD_LETTER_REASONS.find((reason) => reason === name);
 }
 
-function toInteger({ kind, raw }: JsonValue): bigint | undefined {
+function toInteger({ kind, start, end }: JsonValue, text: string): bigint | undefined {
+  const raw = text.slice(start, end);
   return kind === "number" && raw.length <= 20 && /^-?\d+$/.test(raw) ? BigInt(raw) : undefined;
 }
 
-function toBytes(value: JsonValue): Uint8Array | null | undefined {
+function toBytes(value: JsonValue, text: string): Uint8Array | null | undefined {
   if (value.kind === "null") return null;
-  const text = toText(value);
-  return text === undefined ? undefined : decodeBase64(text);
+  const base64 = toText(value, text);
+  return base64 === undefined ? undefined : decodeBase64(base64);
 }
 
-function toHeaders({ raw }: JsonValue): KafkaHeader[] | undefined {
-  const rows = readJsonArray(raw);
+function toHeaders({ start, end }: JsonValue, text: string): KafkaHeader[] | undefined {
+  const list = text.slice(start, end);
+  const rows = readJsonArray(list);
   if (!rows.ok) return undefined;
   const headers: KafkaHeader[] = [];
   for (const row of rows.value) {
-    const pair = readJsonArray(row.raw);
+    const item = list.slice(row.start, row.end);
+    const pair = readJsonArray(item);
     const [first, second, ...more] = pair.ok ? pair.value : [];
-    const name = first && toText(first);
-    const value = second && toBytes(second);
+    const name = first && toText(first, item);
+    const value = second && toBytes(second, item);
     if (name === undefined || value === undefined || more.length > 0) return undefined;
     headers.push([name, value]);
   }

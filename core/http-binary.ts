@@ -103,10 +103,13 @@ function unquote(value: string): string | undefined {
 
 // A regular expression for both ends would take quadratic time on a value with a long run of spaces inside.
 function trimSpace(value: string): string {
-  const isSpace = (at: number): boolean => value[at] === " " || value[at] === "\t";
   let start = 0;
   let end = value.length;
-  while (start < end && isSpace(start)) start += 1;
-  while (end > start && isSpace(end - 1)) end -= 1;
-  return value.slice(start, end);
+  while (start < end && isSpace(value.charCodeAt(start))) start += 1;
+  while (end > start && isSpace(value.charCodeAt(end - 1))) end -= 1;
+  return start === 0 && end === value.length ? value : value.slice(start, end);
+}
+
+function isSpace(code: number): boolean {
+  return code === 0x20 || code === 0x09;
 }

@@ -3,10 +3,11 @@ import { asciiSet, isHexDigit } from "./ascii.ts";
 /** What kind of JSON value a text is. */
 export type JsonKind = "object" | "array" | "string" | "number" | "boolean" | "null";
 
-/** A JSON value as it is written, without white space around it. */
+/** Where a JSON value stands in a text, without the white space around it: `text.slice(start, end)` is as it is written. */
 export interface JsonValue {
   readonly kind: JsonKind;
-  readonly raw: string;
+  readonly start: number;
+  readonly end: number;
 }
 
 /** A member of a JSON object, with its decoded name. */
@@ -32,26 +33,43 @@ const LITERALS = ["true", "false", "null"];
 
 /**
  * The members of a JSON document that is an object (RFC 8259), in their order, repeated names included. The syntax of all
- * of it is checked. Values are slices of the text, so number spelling, key order and white space stay. Linear time and
- * no recursion, whatever the depth. A byte order mark is skipped (§ 8.1).
+ * of it is checked. Values are places in the text, so number spelling, key order and white space stay. Linear time and no
+ * recursion, whatever the depth. A byte order mark is skipped (§ 8.1).
  */
 export function readJsonObject(text: string): JsonResult<JsonMember> {
-  return readContainer(text, OPEN_OBJECT, CLOSE_OBJECT, (start) => {
-    const value = memberValue(text, start);
-    if (value < 0) return value;
-    const end = valueEnd(text, value);
-    if (end < 0) return end;
-    const name = readJsonString(text.slice(start, stringEnd(text, start)));
-    return { end, value: { name, kind: kindAt(text, value), raw: text.slice(value, end) } };
-  });
+  const members: JsonMember[] = [];
+  return readDocument(text, OPEN_OBJECT, members, (start) => membersEnd(text, start, members));
 }
 
 /** The elements of a JSON document that is an array; as `readJsonObject`. */
 export function readJsonArray(text: string): JsonResult<JsonValue> {
-  return readContainer(text, OPEN_ARRAY, CLOSE_ARRAY, (start) => {
-    const end = valueEnd(text, start);
-    return end < 0 ? end : { end, value: { kind: kindAt(text, start), raw: text.slice(start, end) } };
-  });
+  const elements: JsonValue[] = [];
+  return readDocument(text, OPEN_ARRAY, elements, (start) =>
+    itemsEnd(text, start, CLOSE_ARRAY, (at) => {
+      const end = valueEnd(text, at);
+      if (end >= 0) elements.push({ kind: kindAt(text, at), start: at, end });
+      return end;
+    }),
+  );
+}
+
+/** An element of an array: the members of an object, undefined for a value that is none. */
+export type JsonElement = readonly JsonMember[] | undefined;
+
+/**
+ * The elements of a JSON document that is an array of objects; as `readJsonObject`. The first `limit` are read to their
+ * members, of the others only the syntax is checked: they are undefined.
+ */
+export function readJsonObjects(text: string, limit: number): JsonResult<JsonElement> {
+  const elements: JsonElement[] = [];
+  return readDocument(text, OPEN_ARRAY, elements, (start) =>
+    itemsEnd(text, start, CLOSE_ARRAY, (at) => {
+      const isRead = elements.length < limit && text.charCodeAt(at) === OPEN_OBJECT;
+      const members: JsonMember[] | undefined = isRead ? [] : undefined;
+      elements.push(members);
+      return members === undefined ? valueEnd(text, at) : membersEnd(text, at, members);
+    }),
+  );
 }
 
 /** Whether the text is one JSON value with nothing around it, not even white space. */
@@ -59,35 +77,29 @@ export function isJsonValue(text: string): boolean {
   return skipSpace(text, 0) === 0 && valueEnd(text, 0) === text.length;
 }
 
-/** The text that a JSON string stands for; `\ud800` and the like may leave lone surrogates in it. */
-export function readJsonString(raw: string): string {
-  return raw.includes("\\") ? (JSON.parse(raw) as string) : raw.slice(1, -1);
+/**
+ * What the JSON string at a place in the text, its quotes included, stands for; `\ud800` and the like may leave lone
+ * surrogates in it.
+ */
+export function readJsonString(text: string, start: number, end: number): string {
+  const inner = text.slice(start + 1, end - 1);
+  return inner.includes("\\") ? (JSON.parse(text.slice(start, end)) as string) : inner;
 }
 
-function readContainer<T>(
+function readDocument<T>(
   text: string,
   open: number,
-  close: number,
-  readItem: (start: number) => { readonly end: number; readonly value: T } | number,
+  value: readonly T[],
+  readContainer: (start: number) => number,
 ): JsonResult<T> {
-  const value: T[] = [];
-  let at = skipSpace(text, text.startsWith("\ufeff") ? 1 : 0);
-  if (text.charCodeAt(at) !== open) {
+  const start = skipSpace(text, text.startsWith("\ufeff") ? 1 : 0);
+  if (text.charCodeAt(start) !== open) {
     return { ok: false, description: `is not a JSON ${open === OPEN_OBJECT ? "object" : "array"}` };
   }
-  at = skipSpace(text, at + 1);
-  while (value.length > 0 || text.charCodeAt(at) !== close) {
-    const item = readItem(at);
-    if (typeof item === "number") return syntaxFault(text, ~item);
-    value.push(item.value);
-    at = skipSpace(text, item.end);
-    const next = text.charCodeAt(at);
-    if (next === close) break;
-    if (next !== COMMA) return syntaxFault(text, at);
-    at = skipSpace(text, at + 1);
-  }
-  at = skipSpace(text, at + 1);
-  return at === text.length ? { ok: true, value } : syntaxFault(text, at);
+  const containerEnd = readContainer(start);
+  if (containerEnd < 0) return syntaxFault(text, ~containerEnd);
+  const end = skipSpace(text, containerEnd);
+  return end === text.length ? { ok: true, value } : syntaxFault(text, end);
 }
 
 function syntaxFault(text: string, at: number): { ok: false; description: string } {
@@ -116,7 +128,35 @@ function kindAt(text: string, start: number): JsonKind {
 // Each of these answers the offset after what it reads, or ~offset (negative) of the character that is wrong. Beyond the
 // end charCodeAt gives NaN, which equals nothing.
 
+/** `readItem` is called at the start of each item and answers as these do. */
+function itemsEnd(text: string, start: number, close: number, readItem: (at: number) => number): number {
+  let at = skipSpace(text, start + 1);
+  if (text.charCodeAt(at) === close) return at + 1;
+  for (;;) {
+    const end = readItem(at);
+    if (end < 0) return end;
+    at = skipSpace(text, end);
+    const next = text.charCodeAt(at);
+    if (next === close) return at + 1;
+    if (next !== COMMA) return ~at;
+    at = skipSpace(text, at + 1);
+  }
+}
+
+function membersEnd(text: string, start: number, members: JsonMember[]): number {
+  return itemsEnd(text, start, CLOSE_OBJECT, (at) => {
+    const nameEnd = nameEndAt(text, at);
+    const value = nameEnd < 0 ? nameEnd : valueStart(text, nameEnd);
+    const end = value < 0 ? value : valueEnd(text, value);
+    if (end < 0) return end;
+    members.push({ name: readJsonString(text, at, nameEnd), kind: kindAt(text, value), start: value, end });
+    return end;
+  });
+}
+
 function valueEnd(text: string, start: number): number {
+  const opening = text.charCodeAt(start);
+  if (opening !== OPEN_ARRAY && opening !== OPEN_OBJECT) return scalarEnd(text, start);
   const closers: number[] = [];
   let at = start;
   for (;;) {
@@ -144,8 +184,9 @@ function valueEnd(text: string, start: number): number {
     // A value has ended: so do the containers that close here.
     while (closers.length > 0) {
       at = skipSpace(text, at);
-      if (text.charCodeAt(at) === COMMA) break;
-      if (text.charCodeAt(at) !== closers.pop()) return ~at;
+      const next = text.charCodeAt(at);
+      if (next === COMMA) break;
+      if (next !== closers.pop()) return ~at;
       at += 1;
     }
     if (closers.length === 0) return at;
@@ -157,10 +198,16 @@ function valueEnd(text: string, start: number): number {
 
 /** From the name of a member to the first character of its value. */
 function memberValue(text: string, start: number): number {
-  if (text.charCodeAt(start) !== QUOTE) return ~start;
-  const end = stringEnd(text, start);
-  if (end < 0) return end;
-  const colon = skipSpace(text, end);
+  const end = nameEndAt(text, start);
+  return end < 0 ? end : valueStart(text, end);
+}
+
+function nameEndAt(text: string, start: number): number {
+  return text.charCodeAt(start) === QUOTE ? stringEnd(text, start) : ~start;
+}
+
+function valueStart(text: string, nameEnd: number): number {
+  const colon = skipSpace(text, nameEnd);
   return text.charCodeAt(colon) === COLON ? skipSpace(text, colon + 1) : ~colon;
 }
 
@@ -208,10 +255,13 @@ function digitsEnd(text: string, start: number): number {
 }
 
 function skipSpace(text: string, start: number): number {
-  for (let at = start; ; at += 1) {
-    const code = text.charCodeAt(at);
-    if (code !== 0x20 && code !== 0x0a && code !== 0x0d && code !== 0x09) return at;
-  }
+  let at = start;
+  while (isSpace(text.charCodeAt(at))) at += 1;
+  return at;
+}
+
+function isSpace(code: number): boolean {
+  return code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09;
 }
 
 function isDigit(code: number): boolean {

@@ -1,10 +1,10 @@
-import { attributesOf, decodedFrom } from "./attributes.ts";
+import { type AttributeRead, attributesOf, decodedFrom } from "./attributes.ts";
 import { contentModeOf, isCloudEventsMediaType } from "./content-mode.ts";
 import { type CloudEvent, type EventData } from "./event.ts";
 import { createFaults, type Faults, quote, refuse } from "./faults.ts";
 import { type Result } from "./reason.ts";
 import { decodeStructuredJson, encodeStructuredJson, STRUCTURED_JSON } from "./structured-json.ts";
-import { decodeUtf8, encodeUtf8 } from "./utf8.ts";
+import { decodeUtf8, decodeUtf8All, encodeUtf8 } from "./utf8.ts";
 
 /** A header of a Kafka record: names may repeat, values may be null. */
 export type KafkaHeader = readonly [name: string, value: Uint8Array | null];
@@ -63,18 +63,34 @@ export function encodeKafkaBinary(event: CloudEvent): KafkaMessage {
 
 function decodeBinary({ headers, value }: KafkaMessage): Result<CloudEvent> {
   const faults = createFaults();
-  const attributes: [string, string | undefined][] = [];
+  const names: string[] = [];
+  const values: Uint8Array[] = [];
   for (const [header, bytes] of headers) {
-    if (header === CONTENT_TYPE) attributes.push(["datacontenttype", headerText(header, bytes, faults)]);
-    else if (header === "ce_datacontenttype") {
+    if (header === "ce_datacontenttype") {
       const message = "ce_datacontenttype may not be given; the header content-type is the datacontenttype.";
       faults.add("datacontenttype", "INVALID_ATTRIBUTES", message);
-    } else if (header.startsWith(PREFIX)) {
-      attributes.push([header.slice(PREFIX.length), headerText(header, bytes, faults)]);
+    } else if (header === CONTENT_TYPE || header.startsWith(PREFIX)) {
+      names.push(header === CONTENT_TYPE ? "datacontenttype" : header.slice(PREFIX.length));
+      values.push(bytes ?? NO_TEXT);
     }
   }
+  const { texts, arePrintable } = decodeUtf8All(values);
+  const attributes = names.map((name, at): AttributeRead => {
+    const text = texts[at];
+    if (text === undefined) addNoText(name, faults);
+    return [name, text];
+  });
   const data = value === null ? undefined : { bytes: value, protoType: undefined };
-  return decodedFrom({ attributes, data: typedData(headers, data, faults) }, faults);
+  return decodedFrom({ attributes, data: typedData(headers, data, faults), arePrintable }, faults);
+}
+
+/** Stands for a header's null, since it is refused alike. */
+const NO_TEXT = new Uint8Array([0xff]);
+
+function addNoText(name: string, faults: Faults): void {
+  const header = quote(name === "datacontenttype" ? CONTENT_TYPE : PREFIX + name);
+  const description = `The value of header ${header} must be UTF-8 text (Kafka binding § 3.2.3).`;
+  faults.add(name, "INVALID_ATTRIBUTES", description);
 }
 
 function decodeStructured({ headers, value }: KafkaMessage): Result<CloudEvent> {
@@ -84,19 +100,6 @@ function decodeStructured({ headers, value }: KafkaMessage): Result<CloudEvent> 
   const faults = createFaults();
   const data = typedData(headers, result.value.data, faults);
   return faults.result(() => ({ ...result.value, data }));
-}
-
-function headerText(header: string, bytes: Uint8Array | null, faults: Faults): string | undefined {
-  const text = bytes === null ? undefined : decodeUtf8(bytes);
-  if (text === undefined) {
-    const field = header === CONTENT_TYPE ? "datacontenttype" : header.slice(PREFIX.length);
-    faults.add(
-      field,
-      "INVALID_ATTRIBUTES",
-      `The value of header ${quote(header)} must be UTF-8 text (Kafka binding § 3.2.3).`,
-    );
-  }
-  return text;
 }
 
 function typedData(

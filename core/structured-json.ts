@@ -1,4 +1,4 @@
-import { attributesOf, type Decoded, decodedFrom, isCoreAttribute } from "./attributes.ts";
+import { type AttributeRead, type Decoded, decodedFrom, isCoreAttribute } from "./attributes.ts";
 import { decodeBase64, encodeBase64 } from "./base64.ts";
 import { type CloudEvent, type EventData } from "./event.ts";
 import { createFaults, type Faults, refuse } from "./faults.ts";
@@ -24,34 +24,41 @@ export function decodeStructuredJson(bytes: Uint8Array): Decoded {
   }
   const object = readJsonObject(text);
   if (!object.ok) return refuse("", "MALFORMED", `The event ${object.description}.`);
+  return decodeMembers(object.value, text, bytes);
+}
+
+/**
+ * Decodes an event from the members of its JSON object, which stands somewhere in a document.
+ *
+ * @param bytes the UTF-8 of the document's text
+ */
+export function decodeMembers(members: readonly JsonMember[], text: string, bytes: Uint8Array): Decoded {
   const faults = createFaults();
-  const members = new Map<string, JsonMember>();
-  for (const member of object.value) {
-    if (members.has(member.name)) {
-      const isData = member.name === "data" || member.name === "data_base64";
-      const reason = isData ? "INVALID_DATA" : "INVALID_ATTRIBUTES";
-      faults.add(
-        member.name,
-        reason,
-        `${isData ? member.name : "The member"} is given more than once; give it once.`,
-      );
-    } else members.set(member.name, member);
+  const attributes: AttributeRead[] = [];
+  let data: JsonMember | undefined;
+  let base64: JsonMember | undefined;
+  // null: absent; undefined: unreadable.
+  let contentType: string | null | undefined = null;
+  let isTyped = false;
+  for (const member of members) {
+    const { name } = member;
+    if (name === "data") {
+      if (data !== undefined) addRepeated(name, faults);
+      data ??= member;
+    } else if (name === "data_base64") {
+      if (base64 !== undefined) addRepeated(name, faults);
+      base64 ??= member;
+    } else if (name === "datacontenttype" && !isTyped) {
+      isTyped = true;
+      contentType = attributeValue(member, text, faults);
+    } else attributes.push([name, attributeValue(member, text, faults)]);
   }
-  const data = members.get("data");
-  const base64 = members.get("data_base64");
-  members.delete("data");
-  members.delete("data_base64");
-  const attributes: [string, string | undefined][] = [];
-  for (const member of members.values()) {
-    if (member.kind !== "null") attributes.push([member.name, attributeValue(member, faults)]);
-  }
-  let contentType = attributes.find(([name]) => name === "datacontenttype")?.[1];
-  if (data !== undefined && (members.get("datacontenttype")?.kind ?? "null") === "null") {
-    contentType = "application/json";
-    attributes.push(["datacontenttype", contentType]);
-  }
-  const payload = payloadOf(data, base64, contentType, faults);
-  return decodedFrom({ attributes, data: payload }, faults);
+  if (data !== undefined && contentType === null) contentType = "application/json";
+  attributes.push(["datacontenttype", contentType]);
+  const payload = payloadOf({ data, base64, contentType }, text, bytes, faults);
+  // As many characters as bytes: ASCII. JSON lets no control character but DEL into a string, unless it is escaped.
+  const arePrintable = text.length === bytes.length && !text.includes("\\") && !text.includes("\x7f");
+  return decodedFrom({ attributes, data: payload, arePrintable }, faults);
 }
 
 /**
@@ -60,10 +67,25 @@ export function decodeStructuredJson(bytes: Uint8Array): Decoded {
  * format and is lost.
  */
 export function encodeStructuredJson(event: CloudEvent): Uint8Array {
-  const members = Array.from(attributesOf(event), ([name, value]) => `"${name}":${JSON.stringify(value)}`);
-  return encodeUtf8(
-    `{${members.join(",")}${event.data === undefined ? "" : dataMember(event, event.data.bytes)}}`,
-  );
+  return encodeUtf8(toStructuredJson(event));
+}
+
+/** The text of `encodeStructuredJson`. */
+export function toStructuredJson(event: CloudEvent): string {
+  const { id, source, type, subject, time, datacontenttype, dataschema, extensions, data } = event;
+  const core = {
+    specversion: "1.0",
+    id,
+    source,
+    type,
+    subject,
+    time: time?.text,
+    datacontenttype,
+    dataschema,
+  };
+  let text = JSON.stringify(core).slice(0, -1);
+  for (const [name, value] of extensions) text += `,"${name}":${JSON.stringify(value)}`;
+  return `${text}${data === undefined ? "" : dataMember(event, data.bytes)}}`;
 }
 
 function dataMember({ datacontenttype: type }: CloudEvent, bytes: Uint8Array): string {
@@ -73,39 +95,48 @@ function dataMember({ datacontenttype: type }: CloudEvent, bytes: Uint8Array): s
     if (isJsonMediaType(type)) {
       if (isJsonValue(text)) return `,"data":${text}`;
     } else {
-      // Escapes make a text up to six times as long, and base64 never more than by a third.
+      // Escapes make a text up to six times as long, and base64 never more than by a third. (Its quotes do not count.)
       const escaped = JSON.stringify(text);
-      if (escaped.length - text.length <= bytes.length / 3) return `,"data":${escaped}`;
+      if (escaped.length - 2 - text.length <= bytes.length / 3) return `,"data":${escaped}`;
     }
   }
   return `,"data_base64":"${encodeBase64(bytes)}"`;
 }
 
-/** The attribute's canonical string; undefined where it has none, which is noted. */
-function attributeValue(member: JsonMember, faults: Faults): string | undefined {
-  if (member.kind === "string") return readJsonString(member.raw);
-  const isCore = isCoreAttribute(member.name);
-  const text = member.kind === "boolean" || member.kind === "number" ? member.raw : "";
-  if (!isCore && member.kind === "boolean") return text;
-  if (!isCore && member.kind === "number" && text.length <= 11 && /^-?\d+$/.test(text)) {
-    const value = Number(text);
-    if (value === (value | 0)) return String(value);
+function addRepeated(name: string, faults: Faults): void {
+  faults.add(name, "INVALID_DATA", `${name} is given more than once; give it once.`);
+}
+
+/** The attribute's canonical string; null where it is absent; undefined where it has none, which is noted. */
+function attributeValue(member: JsonMember, text: string, faults: Faults): string | null | undefined {
+  const { name, kind, start, end } = member;
+  if (kind === "string") return readJsonString(text, start, end);
+  if (kind === "null") return null;
+  const raw = text.slice(start, end);
+  const isCore = isCoreAttribute(name);
+  if (!isCore && kind === "boolean") return raw;
+  if (!isCore && kind === "number" && raw.length <= 11 && /^-?\d+$/.test(raw)) {
+    const value = Number(raw);
+    if (value === (value | 0)) return String(value | 0);
   }
   const allowed = isCore ? "a JSON string" : "a JSON string, a boolean or a whole number of 32 bits";
-  faults.add(member.name, "INVALID_ATTRIBUTES", `The value must be ${allowed}, or null to leave it out.`);
+  faults.add(name, "INVALID_ATTRIBUTES", `The value must be ${allowed}, or null to leave it out.`);
   return undefined;
 }
 
-function payloadOf(
-  data: JsonMember | undefined,
-  base64: JsonMember | undefined,
-  contentType: string | undefined,
-  faults: Faults,
-): EventData | undefined {
+interface Payload {
+  readonly data: JsonMember | undefined;
+  readonly base64: JsonMember | undefined;
+  readonly contentType: string | null | undefined;
+}
+
+function payloadOf(payload: Payload, text: string, bytes: Uint8Array, faults: Faults): EventData | undefined {
+  const { data, base64, contentType } = payload;
   if (base64 !== undefined && base64.kind !== "null") {
     if (data !== undefined) faults.add("data", "INVALID_DATA", "Give either data or data_base64, not both.");
-    const bytes = base64.kind === "string" ? decodeBase64(readJsonString(base64.raw)) : undefined;
-    if (bytes !== undefined) return { bytes, protoType: undefined };
+    const decoded =
+      base64.kind === "string" ? decodeBase64(readJsonString(text, base64.start, base64.end)) : undefined;
+    if (decoded !== undefined) return { bytes: decoded, protoType: undefined };
     faults.add(
       "data_base64",
       "INVALID_DATA",
@@ -113,15 +144,21 @@ function payloadOf(
     );
     return undefined;
   }
-  // Without a readable datacontenttype, which is noted, nothing can be said of the data.
-  if (data === undefined || contentType === undefined) return undefined;
-  if (isJsonMediaType(contentType)) return { bytes: encodeUtf8(data.raw), protoType: undefined };
-  const text = data.kind === "string" ? readJsonString(data.raw) : undefined;
-  if (text?.isWellFormed()) return { bytes: encodeUtf8(text), protoType: undefined };
+  // Of a datacontenttype that is unreadable, which is noted, nothing can be said of the data.
+  if (data === undefined || typeof contentType !== "string") return undefined;
+  const { kind, start, end } = data;
+  if (isJsonMediaType(contentType)) {
+    // With as many bytes as characters it is all ASCII, and a place in the text is the place in the bytes.
+    const isAscii = bytes.length === text.length;
+    const raw = isAscii ? bytes.subarray(start, end) : encodeUtf8(text.slice(start, end));
+    return { bytes: raw, protoType: undefined };
+  }
+  const content = kind === "string" ? readJsonString(text, start, end) : undefined;
+  if (content?.isWellFormed()) return { bytes: encodeUtf8(content), protoType: undefined };
   faults.add(
     "data",
     "INVALID_DATA",
-    text === undefined
+    content === undefined
       ? "data must be a string, because datacontenttype declares something other than JSON; or use data_base64."
       : "data has a lone surrogate, which no text may have; use data_base64 for what is not text.",
   );

@@ -1,6 +1,9 @@
 // Globals of every engine that Weir runs on (Node 20 and later, browsers), yet in none of the type libraries that
 // core is checked with.
-declare const TextEncoder: new () => { encode(text: string): Uint8Array };
+declare const TextEncoder: new () => {
+  encode(text: string): Uint8Array;
+  encodeInto(text: string, into: Uint8Array): { readonly read: number; readonly written: number };
+};
 declare const TextDecoder: new (
   label: "utf-8",
   options: { fatal: true; ignoreBOM: true },
@@ -11,14 +14,20 @@ const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /** The UTF-8 bytes of a text. A lone surrogate, which has none, becomes U+FFFD: check `isWellFormed` where it matters. */
 export function encodeUtf8(text: string): Uint8Array {
-  return (text.length <= SHORT ? encodeAscii(text) : undefined) ?? encoder.encode(text);
+  return (text.length <= MEDIUM ? encodeAscii(text) : undefined) ?? encoder.encode(text);
 }
 
-// The call into the engine costs more than a short text does, and an event has a dozen of them.
-const SHORT = 64;
+// Nearly all text here is ASCII. The engine's `encode` costs 400 ns on the shortest text, `encodeInto` 60 ns, and a loop
+// less still on short ones; an event has a dozen of them.
+const SHORT = 32;
+const MEDIUM = 4_096;
 
 function encodeAscii(text: string): Uint8Array | undefined {
   const bytes = new Uint8Array(text.length);
+  if (text.length > SHORT) {
+    // Nothing but ASCII fits into as many bytes as the text has units.
+    return encoder.encodeInto(text, bytes).read === text.length ? bytes : undefined;
+  }
   for (let at = 0; at < text.length; at += 1) {
     const code = text.charCodeAt(at);
     if (code > 127) return undefined;
@@ -34,6 +43,36 @@ export function decodeUtf8(bytes: Uint8Array): string | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** The texts of many byte strings, and whether all their characters are known to be of U+0020 to U+007E. */
+export interface TextsRead {
+  readonly texts: readonly (string | undefined)[];
+  readonly arePrintable: boolean;
+}
+
+/**
+ * `decodeUtf8` of each. Short ones that are ASCII are decoded and looked at together: a call into the engine costs 90 ns, as
+ * much as copying a hundred bytes, and a Kafka record has a dozen headers.
+ */
+export function decodeUtf8All(parts: readonly Uint8Array[]): TextsRead {
+  let length = 0;
+  for (const part of parts) {
+    if (length + part.length > gathered.length) return eachDecoded(parts);
+    for (let at = 0; at < part.length; at += 1) gathered[length + at] = part[at]!;
+    length += part.length;
+  }
+  const text = decodeUtf8(gathered.subarray(0, length));
+  if (text?.length !== length) return eachDecoded(parts);
+  let end = 0;
+  const texts = parts.map((part) => text.slice(end, (end += part.length)));
+  return { texts, arePrintable: !/[^ -~]/.test(text) };
+}
+
+const gathered = new Uint8Array(1_024);
+
+function eachDecoded(parts: readonly Uint8Array[]): TextsRead {
+  return { texts: parts.map(decodeUtf8), arePrintable: false };
 }
 
 /** How many bytes `encodeUtf8` would give, without making them. */

@@ -62,7 +62,7 @@ export function decodeBatch(call: HttpCall, demandCount: (events: number) => voi
     if (array === undefined) throw malformed("The batch is not UTF-8, which JSON must be (RFC 8259 § 8.1).");
     if (!array.ok) throw malformed(`The batch ${array.description}.`);
     demandCount(array.value.length);
-    return array.value.map(({ raw }) => jsonArrival(encodeUtf8(raw)));
+    return array.value.map(({ start, end }) => jsonArrival(encodeUtf8((text ?? "").slice(start, end))));
   }
   if (contentMode.format === "protobuf") {
     let count = 0;
