@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
@@ -65,6 +65,12 @@ export async function startKafka(options: KafkaOptions): Promise<Child> {
   ];
   const useArchive = isRecorded ? [`-XX:SharedArchiveFile=${archive}`] : [];
   if (!existsSync(join(logDirs, "meta.properties"))) {
+    // A format that was cut short leaves no partition of a topic.
+    if (
+      existsSync(logDirs) &&
+      readdirSync(logDirs).some((name) => /^(?!__cluster_metadata-).+-\d+$/.test(name))
+    )
+      throw new Error(`${logDirs} holds topics, but no meta.properties: move it away to begin anew.`);
     rmSync(logDirs, { recursive: true, force: true });
     const clusterId = randomBytes(16).toString("base64url");
     // In one argument: an id may begin with a dash, and would be taken for an option.

@@ -12,6 +12,7 @@ import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import { startChild, untilReady, type Child } from "./child.ts";
+import { identify } from "./identity.ts";
 import { type Journal } from "./journal.ts";
 import { type Owner } from "./postgres-owner.ts";
 import { tailOf } from "./tail.ts";
@@ -57,6 +58,7 @@ export function postgresUrl(port: number, password: string, database: string): s
  */
 export async function startPostgres(options: PostgresOptions): Promise<Child> {
   const { binaries, dataDir, logFile, port, user, signal } = options;
+  refuseLiveCopy(dataDir);
   if (!existsSync(join(dataDir, "PG_VERSION"))) await initialise(options);
   else if (options.isPasswordNew === true) await replacePassword(options);
   const settings = {
@@ -87,6 +89,17 @@ export async function startPostgres(options: PostgresOptions): Promise<Child> {
       await sleep(RETRY_MS, undefined, { ...(signal && { signal }) });
     }
   }
+}
+
+/** The first two lines of postmaster.pid: which process, and in which folder that runs. */
+function refuseLiveCopy(dataDir: string): void {
+  const file = join(dataDir, "postmaster.pid");
+  if (!existsSync(file)) return;
+  const [pid, original = dataDir] = readFileSync(file, "utf8").split("\n");
+  if (original !== dataDir && existsSync(original) && identify(Number(pid)) !== undefined)
+    throw new Error(
+      `${dataDir} is a copy of ${original}, made while PostgreSQL ran there: stop that, and copy again.`,
+    );
 }
 
 /** The server writes its state to the eighth line of postmaster.pid, as pg_ctl reads it. */

@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it } from "vitest";
@@ -34,3 +34,17 @@ it(
     }
   },
 );
+
+it("does not begin anew over topics", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "weir-kafka-"));
+  const topic = join(folder, "log", "weir.events.v1-0");
+  mkdirSync(topic, { recursive: true });
+  const [port, controllerPort] = [await freePort(), await freePort()];
+  await expect(
+    startKafka({ jars: "/nowhere", dataDir: folder, logDir: folder, port, controllerPort }),
+  ).rejects.toThrow(
+    `${join(folder, "log")} holds topics, but no meta.properties: move it away to begin anew.`,
+  );
+  expect(existsSync(topic)).toBe(true);
+  rmSync(folder, { recursive: true });
+});

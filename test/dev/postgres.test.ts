@@ -58,3 +58,14 @@ it("does not begin anew in a folder whose files it does not know", async () => {
   await expect(startPostgres(options)).rejects.toThrow(/^\S+damaged holds files, but no PG_VERSION/);
   expect(existsSync(join(dataDir, "base"))).toBe(true);
 });
+
+it("does not run on a copy that was made of a PostgreSQL that runs", async () => {
+  const [dataDir, original] = [join(dataFolder, "copy"), join(dataFolder, "original")];
+  for (const folder of [dataDir, original]) mkdirSync(folder);
+  writeFileSync(join(dataDir, "postmaster.pid"), `${process.pid}\n${original}\n`);
+  const place = await choosePostgresPlace(dataFolder);
+  const options = { ...place, dataDir, port: await freePort(), logFile: join(dataFolder, "log", "copy.log") };
+  await expect(startPostgres(options)).rejects.toThrow(
+    `${dataDir} is a copy of ${original}, made while PostgreSQL ran there: stop that, and copy again.`,
+  );
+});
