@@ -186,6 +186,7 @@ async function consume(
         seen += batch.length;
         if (seen >= records) done.resolve();
       },
+      passed: async () => {},
       revoked() {},
     },
   });
@@ -224,6 +225,7 @@ async function measureIdle(bench: Bench, name: KafkaClientName): Promise<void> {
         return range.end;
       },
       records: async () => {},
+      passed: async () => {},
       revoked() {},
     },
   });

@@ -53,25 +53,6 @@ export function readJsonArray(text: string): JsonResult<JsonValue> {
   );
 }
 
-/** An element of an array: the members of an object, undefined for a value that is none. */
-export type JsonElement = readonly JsonMember[] | undefined;
-
-/**
- * The elements of a JSON document that is an array of objects; as `readJsonObject`. The first `limit` are read to their
- * members, of the others only the syntax is checked: they are undefined.
- */
-export function readJsonObjects(text: string, limit: number): JsonResult<JsonElement> {
-  const elements: JsonElement[] = [];
-  return readDocument(text, OPEN_ARRAY, elements, (start) =>
-    itemsEnd(text, start, CLOSE_ARRAY, (at) => {
-      const isRead = elements.length < limit && text.charCodeAt(at) === OPEN_OBJECT;
-      const members: JsonMember[] | undefined = isRead ? [] : undefined;
-      elements.push(members);
-      return members === undefined ? valueEnd(text, at) : membersEnd(text, at, members);
-    }),
-  );
-}
-
 /** Whether the text is one JSON value with nothing around it, not even white space. */
 export function isJsonValue(text: string): boolean {
   return skipSpace(text, 0) === 0 && valueEnd(text, 0) === text.length;
