@@ -46,7 +46,7 @@ describe.each(CLIENTS)("%s", (name) => {
       expect(Object.fromEntries(found.get(wanted.deadLetters)!.config)).toMatchObject({
         "cleanup.policy": "compact,delete",
         "retention.ms": "2592000000",
-        "max.message.bytes": "4194304",
+        "max.message.bytes": "16777216",
       });
 
       expect(await ensureTopics(broker.admin, wanted)).toEqual(
