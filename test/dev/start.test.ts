@@ -188,7 +188,9 @@ describe("a Weir on this machine", () => {
     launcher.kill("SIGTERM");
     const { code, stdout, stderr } = await launcher.ended;
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
-    const stops = [...stdout.matchAll(/ s {2}(\S+) stopped(?: \(wrote its class archive, once\))?$/gm)].map(([, name]) => name);
+    const stops = [...stdout.matchAll(/ s {2}(\S+) stopped(?: \(wrote its class archive, once\))?$/gm)].map(
+      ([, name]) => name,
+    );
     expect(stops).toEqual(PARTS);
     expectNothingLeft(data(), processes.values());
   });
