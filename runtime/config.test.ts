@@ -71,7 +71,12 @@ describe("loadConfig", () => {
 
   it("reads only the groups that are asked for", () => {
     expect(loadConfig(["producer"], {})).toEqual({
-      producer: { queueRecords: 8192, queueBytes: 64 * 1024 ** 2, publishTimeoutMs: 10_000 },
+      producer: {
+        compression: "none",
+        queueRecords: 8192,
+        queueBytes: 64 * 1024 ** 2,
+        publishTimeoutMs: 10_000,
+      },
     });
   });
 
