@@ -69,7 +69,9 @@ describe.each(CLIENTS)("%s", (name) => {
       await using producer = open(topic, {
         telemetry: watchBatches((size) => sizes.push(size)),
       });
-      await producer.ready;
+      // A broker may refuse the first batch of a topic that was just made, and a batch that is sent again counts twice.
+      for (const partition of [0, 1, 2]) await producer.publish(textRecord(topic, partition, "first"));
+      sizes.length = 0;
       await Promise.all(
         Array.from({ length: 900 }, (_, i) => producer.publish(textRecord(topic, i % 3, `${i}`))),
       );
