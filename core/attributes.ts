@@ -1,5 +1,5 @@
 import { type CloudEvent, type EventData, type Timestamp } from "./event.ts";
-import { createFaults, type Faults, quote } from "./faults.ts";
+import { createFaults, type Faults, quote, refuse } from "./faults.ts";
 import { isMediaType } from "./media-type.ts";
 import { type Result } from "./reason.ts";
 import { readTimestamp } from "./timestamp.ts";
@@ -18,6 +18,18 @@ export interface EventParts {
 
 /** An attribute as a decoder read it: null is set to nothing, as good as absent; undefined unreadable, which is noted. */
 export type AttributeRead = readonly [name: string, value: string | null | undefined];
+
+/**
+ * The most attributes that a decoder reads of an event, set or not, before it refuses it: far more than any limit lets in,
+ * and few enough that hostile bytes do not become a hundred times as much memory.
+ */
+export const MAX_ATTRIBUTES = 1_000;
+
+/** The refusal of an event with more. */
+export function tooManyAttributes(): Result<never> {
+  const description = `The event has more than ${MAX_ATTRIBUTES} attributes.`;
+  return refuse("", "TOO_LARGE", description, { limit: String(MAX_ATTRIBUTES), unit: "attributes" });
+}
 
 /** `EventParts` as a decoder read them. */
 interface PartsRead {

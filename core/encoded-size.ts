@@ -19,11 +19,13 @@ export function encodedSize(event: CloudEvent): number {
 
 // Every field number here is below 16, so a tag is one byte.
 
-function lengthDelimited(length: number): number {
+/** The size of a field that is length-delimited, for a content of that length. */
+export function lengthDelimited(length: number): number {
   return 1 + varintSize(length) + length;
 }
 
-function textField(text: string): number {
+/** The size of a field that is a string. */
+export function textField(text: string): number {
   return lengthDelimited(utf8Length(text));
 }
 
@@ -33,12 +35,17 @@ function attribute(name: string, field: number): number {
 }
 
 function dataField({ bytes, protoType }: EventData): number {
-  if (protoType === undefined) return lengthDelimited(bytes.length);
-  const type = protoType === "" ? 0 : textField(protoType);
-  return lengthDelimited(type + (bytes.length === 0 ? 0 : lengthDelimited(bytes.length)));
+  return lengthDelimited(protoType === undefined ? bytes.length : anySize(bytes, protoType));
 }
 
-function timestampSize({ seconds, nanos }: Timestamp): number {
+/** The size of the content of a google.protobuf.Any. */
+export function anySize(bytes: Uint8Array, typeUrl: string): number {
+  const type = typeUrl === "" ? 0 : textField(typeUrl);
+  return type + (bytes.length === 0 ? 0 : lengthDelimited(bytes.length));
+}
+
+/** The size of the content of a google.protobuf.Timestamp. */
+export function timestampSize({ seconds, nanos }: Timestamp): number {
   // A negative int64 takes ten bytes.
   const secondsSize = seconds < 0 ? 11 : seconds === 0 ? 0 : 1 + varintSize(seconds);
   return secondsSize + (nanos === 0 ? 0 : 1 + varintSize(nanos));

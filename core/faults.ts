@@ -31,8 +31,20 @@ export function createFaults(): Faults {
 }
 
 /** A refusal for one fault. */
-export function refuse(field: string, reason: Reason, description: string): Result<never> {
-  return { ok: false, faults: [{ field, reason, description }] };
+export function refuse(
+  field: string,
+  reason: Reason,
+  description: string,
+  metadata?: Readonly<Record<string, string>>,
+): Result<never> {
+  return { ok: false, faults: [{ field, reason, description, ...(metadata && { metadata }) }] };
+}
+
+/** The refusal of a batch for its number of events. */
+export function tooManyEvents(events: number, limit: number): Result<never> {
+  const description = `The batch has ${events} events; at most ${limit} are taken.`;
+  const metadata = { limit: String(limit), actual: String(events), unit: "events" };
+  return refuse("", "TOO_LARGE", description, metadata);
 }
 
 /** A text in quotes for a message: escaped, and cut where it is long. Never give it a payload. */

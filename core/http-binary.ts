@@ -8,7 +8,7 @@ import { percentDecode, percentEncode } from "./percent.ts";
 import { encodeStructuredJson, STRUCTURED_JSON } from "./structured-json.ts";
 
 /** HTTP headers as pairs, one for each occurrence: a name that comes twice must not be joined before. Any case. */
-export type HttpHeaders = Iterable<readonly [name: string, value: string]>;
+export type HttpHeaders = readonly (readonly [name: string, value: string])[];
 
 const PREFIX = "ce-";
 // HTTP binding § 3.1.3.2: U+0021 to U+007E without the double quote and the percent sign.

@@ -35,10 +35,15 @@ const LITERALS = ["true", "false", "null"];
  * The members of a JSON document that is an object (RFC 8259), in their order, repeated names included. The syntax of all
  * of it is checked. Values are places in the text, so number spelling, key order and white space stay. Linear time and no
  * recursion, whatever the depth. A byte order mark is skipped (§ 8.1).
+ *
+ * @param limit how many members are kept, and one more where there are more; the others are only checked.
  */
-export function readJsonObject(text: string): JsonResult<JsonMember> {
+export function readJsonObject(
+  text: string,
+  limit: number = Number.POSITIVE_INFINITY,
+): JsonResult<JsonMember> {
   const members: JsonMember[] = [];
-  return readDocument(text, OPEN_OBJECT, members, (start) => membersEnd(text, start, members));
+  return readDocument(text, OPEN_OBJECT, members, (start) => membersEnd(text, start, members, limit));
 }
 
 /** The elements of a JSON document that is an array; as `readJsonObject`. */
@@ -51,6 +56,34 @@ export function readJsonArray(text: string): JsonResult<JsonValue> {
       return end;
     }),
   );
+}
+
+/** The members of an object that is an element of an array; undefined for an element of another kind. */
+export type JsonElement = readonly JsonMember[] | undefined;
+
+/**
+ * The elements of a JSON document that is an array of objects, as `readJsonObject`, and how many there are.
+ *
+ * @param limit how many elements are kept; the others are only checked and counted.
+ * @param memberLimit how many members are kept of each, and one more where there are more.
+ */
+export function readJsonObjects(
+  text: string,
+  limit: number,
+  memberLimit: number,
+): JsonResult<JsonElement> & { readonly count: number } {
+  const elements: JsonElement[] = [];
+  let count = 0;
+  const result = readDocument(text, OPEN_ARRAY, elements, (start) =>
+    itemsEnd(text, start, CLOSE_ARRAY, (at) => {
+      count += 1;
+      if (count > limit) return valueEnd(text, at);
+      const members: JsonMember[] | undefined = text.charCodeAt(at) === OPEN_OBJECT ? [] : undefined;
+      elements.push(members);
+      return members === undefined ? valueEnd(text, at) : membersEnd(text, at, members, memberLimit);
+    }),
+  );
+  return { ...result, count };
 }
 
 /** Whether the text is one JSON value with nothing around it, not even white space. */
@@ -124,13 +157,16 @@ function itemsEnd(text: string, start: number, close: number, readItem: (at: num
   }
 }
 
-function membersEnd(text: string, start: number, members: JsonMember[]): number {
+function membersEnd(text: string, start: number, members: JsonMember[], limit: number): number {
   return itemsEnd(text, start, CLOSE_OBJECT, (at) => {
     const nameEnd = nameEndAt(text, at);
     const value = nameEnd < 0 ? nameEnd : valueStart(text, nameEnd);
     const end = value < 0 ? value : valueEnd(text, value);
     if (end < 0) return end;
-    members.push({ name: readJsonString(text, at, nameEnd), kind: kindAt(text, value), start: value, end });
+    if (members.length <= limit) {
+      const name = readJsonString(text, at, nameEnd);
+      members.push({ name, kind: kindAt(text, value), start: value, end });
+    }
     return end;
   });
 }

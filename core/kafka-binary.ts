@@ -4,6 +4,8 @@ import { type CloudEvent, type EventData } from "./event.ts";
 import { createFaults, type Faults, quote, refuse } from "./faults.ts";
 import { type Result } from "./reason.ts";
 import { decodeStructuredJson, encodeStructuredJson, STRUCTURED_JSON } from "./structured-json.ts";
+import { decodeStructuredProtobuf, STRUCTURED_PROTOBUF } from "./structured-protobuf.ts";
+import { isTypeUrl } from "./uri.ts";
 import { decodeUtf8, decodeUtf8All, encodeUtf8 } from "./utf8.ts";
 
 /** A header of a Kafka record: names may repeat, values may be null. */
@@ -22,9 +24,9 @@ const CONTENT_TYPE = "content-type";
 const DATA_TYPE = "weir-data-type";
 
 /**
- * Decodes the event of a Kafka record in binary mode or in structured mode with the JSON format (Kafka binding § 3).
- * Never throws. Headers other than `ce_…`, `content-type` and `weir-data-type` are ignored. The payload may share memory
- * with the record.
+ * Decodes the event of a Kafka record, in binary mode or in structured mode with the JSON or the protobuf format (Kafka
+ * binding § 3). Never throws and takes linear time. Headers other than `ce_…`, `content-type` and `weir-data-type` are
+ * ignored. The payload may share memory with the record.
  */
 export function decodeKafkaRecord(record: KafkaMessage): Result<CloudEvent> {
   const contentType = record.headers.find(([name]) => name === CONTENT_TYPE)?.[1];
@@ -36,7 +38,7 @@ export function decodeKafkaRecord(record: KafkaMessage): Result<CloudEvent> {
     case "binary":
       return decodeBinary(record);
     case "structured":
-      return mode.format === "json" ? decodeStructured(record) : unknownMode(record.headers);
+      return decodeStructured(record, mode.format);
     default:
       return unknownMode(record.headers);
   }
@@ -93,8 +95,13 @@ function addNoText(name: string, faults: Faults): void {
   faults.add(name, "INVALID_ATTRIBUTES", description);
 }
 
-function decodeStructured({ headers, value }: KafkaMessage): Result<CloudEvent> {
+function decodeStructured({ headers, value }: KafkaMessage, format: string): Result<CloudEvent> {
+  if (format !== "json" && format !== "protobuf") return unknownMode(headers);
+  if (headers.filter(([name]) => name === CONTENT_TYPE).length > 1) {
+    return refuse("", "MALFORMED", "The header content-type is given more than once; give it once.");
+  }
   if (value === null) return refuse("", "MALFORMED", "A record in structured mode must have a value.");
+  if (format === "protobuf") return decodeStructuredProtobuf(value);
   const result = decodeStructuredJson(value);
   if (!result.ok) return result;
   const faults = createFaults();
@@ -110,7 +117,7 @@ function typedData(
   const [type, ...more] = headers.filter(([name]) => name === DATA_TYPE);
   if (type === undefined) return data;
   const protoType = type[1] === null ? undefined : decodeUtf8(type[1]);
-  if (data !== undefined && protoType !== undefined && more.length === 0)
+  if (data !== undefined && protoType !== undefined && isTypeUrl(protoType) && more.length === 0)
     return { bytes: data.bytes, protoType };
   faults.add(
     "data",
@@ -125,6 +132,6 @@ function unknownMode(headers: readonly KafkaHeader[]): Result<never> {
   return refuse(
     "",
     "UNKNOWN_MODE",
-    `The record is no CloudEvent that can be read: it has neither the content-type ${STRUCTURED_JSON} nor a header ce_specversion. Its headers: ${names.join(", ") || "none"}.`,
+    `The record is no CloudEvent that can be read: it has neither a content-type of ${STRUCTURED_JSON} or ${STRUCTURED_PROTOBUF} nor a header ce_specversion. Its headers: ${names.join(", ") || "none"}.`,
   );
 }

@@ -1,4 +1,11 @@
-import { type AttributeRead, type Decoded, decodedFrom, isCoreAttribute } from "./attributes.ts";
+import {
+  type AttributeRead,
+  type Decoded,
+  decodedFrom,
+  isCoreAttribute,
+  MAX_ATTRIBUTES,
+  tooManyAttributes,
+} from "./attributes.ts";
 import { decodeBase64, encodeBase64 } from "./base64.ts";
 import { type CloudEvent, type EventData } from "./event.ts";
 import { createFaults, type Faults, refuse } from "./faults.ts";
@@ -9,30 +16,47 @@ import { decodeUtf8, encodeUtf8 } from "./utf8.ts";
 /** The media type of an event in the JSON format. */
 export const STRUCTURED_JSON = "application/cloudevents+json";
 
+/** A document that holds events in JSON: one, or a batch. */
+export interface JsonDocument {
+  readonly text: string;
+  /** The UTF-8 of the text. */
+  readonly bytes: Uint8Array;
+  /** That every string in it, a value or a name, is known to be of U+0020 to U+007E. */
+  readonly isPrintable: boolean;
+}
+
+/** The document of these bytes, read once for all its events; undefined where they are not UTF-8. */
+export function jsonDocument(bytes: Uint8Array): JsonDocument | undefined {
+  const text = decodeUtf8(bytes);
+  if (text === undefined) return undefined;
+  // As many characters as bytes: ASCII. JSON lets no control character but DEL into a string, unless it is escaped.
+  const isPrintable = text.length === bytes.length && !text.includes("\\") && !text.includes("\x7f");
+  return { text, bytes, isPrintable };
+}
+
 /**
  * Decodes an event in the JSON format (CloudEvents 1.0.2). Never throws, whatever the bytes, and takes linear time.
  *
- * Data that `datacontenttype` declares to be JSON are the raw slice of `data`, byte for byte; where it declares another type, `data` must be a string and the payload is its text in UTF-8;
- * `data_base64` is decoded. With `data` and no `datacontenttype`, the event's is "application/json", as § 3.1.2 says.
+ * Data that `datacontenttype` declares to be JSON are the raw slice of `data`, byte for byte; where it declares another
+ * type, `data` must be a string, and the payload is its text in UTF-8; `data_base64` is decoded. With `data` and no
+ * `datacontenttype`, the event's is "application/json", as § 3.1.2 says.
  * Boolean and 32-bit integer extensions become their text; a `null` attribute is absent (§ 2.2); a name that comes twice
  * is refused.
  */
 export function decodeStructuredJson(bytes: Uint8Array): Decoded {
-  const text = decodeUtf8(bytes);
-  if (text === undefined) {
+  const document = jsonDocument(bytes);
+  if (document === undefined) {
     return refuse("", "MALFORMED", "The event is not UTF-8, which JSON must be (RFC 8259 § 8.1).");
   }
-  const object = readJsonObject(text);
+  const object = readJsonObject(document.text, MAX_ATTRIBUTES);
   if (!object.ok) return refuse("", "MALFORMED", `The event ${object.description}.`);
-  return decodeMembers(object.value, text, bytes);
+  return decodeMembers(object.value, document);
 }
 
-/**
- * Decodes an event from the members of its JSON object, which stands somewhere in a document.
- *
- * @param bytes the UTF-8 of the document's text
- */
-export function decodeMembers(members: readonly JsonMember[], text: string, bytes: Uint8Array): Decoded {
+/** Decodes an event from the members of its JSON object, which stands somewhere in the document. */
+export function decodeMembers(members: readonly JsonMember[], document: JsonDocument): Decoded {
+  if (members.length > MAX_ATTRIBUTES) return tooManyAttributes();
+  const { text, isPrintable } = document;
   const faults = createFaults();
   const attributes: AttributeRead[] = [];
   let data: JsonMember | undefined;
@@ -55,10 +79,8 @@ export function decodeMembers(members: readonly JsonMember[], text: string, byte
   }
   if (data !== undefined && contentType === null) contentType = "application/json";
   attributes.push(["datacontenttype", contentType]);
-  const payload = payloadOf({ data, base64, contentType }, text, bytes, faults);
-  // As many characters as bytes: ASCII. JSON lets no control character but DEL into a string, unless it is escaped.
-  const arePrintable = text.length === bytes.length && !text.includes("\\") && !text.includes("\x7f");
-  return decodedFrom({ attributes, data: payload, arePrintable }, faults);
+  const payload = payloadOf({ data, base64, contentType }, document, faults);
+  return decodedFrom({ attributes, data: payload, arePrintable: isPrintable }, faults);
 }
 
 /**
@@ -130,7 +152,7 @@ interface Payload {
   readonly contentType: string | null | undefined;
 }
 
-function payloadOf(payload: Payload, text: string, bytes: Uint8Array, faults: Faults): EventData | undefined {
+function payloadOf(payload: Payload, { text, bytes }: JsonDocument, faults: Faults): EventData | undefined {
   const { data, base64, contentType } = payload;
   if (base64 !== undefined && base64.kind !== "null") {
     if (data !== undefined) faults.add("data", "INVALID_DATA", "Give either data or data_base64, not both.");

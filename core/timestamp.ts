@@ -75,12 +75,8 @@ export function isTimestampInRange(seconds: number, nanos: number): boolean {
  */
 export function timestampFrom(seconds: number, nanos: number): Timestamp {
   if (!isTimestampInRange(seconds, nanos)) return { text: `${seconds} s ${nanos} ns`, seconds, nanos };
-  const days = Math.floor(seconds / DAY);
-  const secondOfDay = seconds - days * DAY;
-  const time = [Math.floor(secondOfDay / 3600), Math.floor(secondOfDay / 60) % 60, secondOfDay % 60].map(
-    twoDigits,
-  );
-  return { text: `${dateText(days)}T${time.join(":")}${fractionText(nanos)}Z`, seconds, nanos };
+  const second = new Date(seconds * 1_000).toISOString().slice(0, -".000Z".length);
+  return { text: `${second}${fractionText(nanos)}Z`, seconds, nanos };
 }
 
 /** Whole microseconds since 1970, what is below one cut off towards the past: PostgreSQL's resolution. */
@@ -93,10 +89,6 @@ function fractionText(nanos: number): string {
   const digits = String(nanos).padStart(9, "0");
   if (nanos % 1_000_000 === 0) return `.${digits.slice(0, 3)}`;
   return nanos % 1_000 === 0 ? `.${digits.slice(0, 6)}` : `.${digits}`;
-}
-
-function twoDigits(value: number): string {
-  return String(value).padStart(2, "0");
 }
 
 function daysOfMonth(year: number, month: number): number {
@@ -112,8 +104,4 @@ function daysSince1970(year: number, month: number, day: number): number {
   const leapDays = Math.floor(marchYear / 4) - Math.floor(marchYear / 100) + Math.floor(marchYear / 400);
   const daysBeforeMonth = Math.floor((153 * ((month + 9) % 12) + 2) / 5);
   return marchYear * 365 + leapDays + daysBeforeMonth + day - 1 - 719_468;
-}
-
-function dateText(days: number): string {
-  return new Date(days * DAY * 1_000).toISOString().slice(0, 10);
 }

@@ -27,3 +27,8 @@ export function isUriReference(text: string): boolean {
 export function isUri(text: string): boolean {
   return ABSOLUTE.test(text) && !BROKEN_PERCENT.test(text);
 }
+
+/** Whether the text can name the message of a google.protobuf.Any: a URI-reference that is not empty. */
+export function isTypeUrl(text: string): boolean {
+  return text !== "" && isUriReference(text);
+}

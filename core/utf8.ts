@@ -36,6 +36,17 @@ function encodeAscii(text: string): Uint8Array | undefined {
   return bytes;
 }
 
+/** Writes `encodeUtf8` of a text into bytes from `start` on, where it has room, and gives the offset after it. */
+export function writeUtf8(text: string, into: Uint8Array, start: number): number {
+  if (text.length > SHORT) return start + encoder.encodeInto(text, into.subarray(start)).written;
+  for (let at = 0; at < text.length; at += 1) {
+    const code = text.charCodeAt(at);
+    if (code > 127) return start + encoder.encodeInto(text, into.subarray(start)).written;
+    into[start + at] = code;
+  }
+  return start + text.length;
+}
+
 /** The text of UTF-8 bytes, a byte order mark kept; undefined where they are not UTF-8 (RFC 3629). */
 export function decodeUtf8(bytes: Uint8Array): string | undefined {
   try {
@@ -43,6 +54,18 @@ export function decodeUtf8(bytes: Uint8Array): string | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** `decodeUtf8` of a part of the bytes. */
+export function decodeUtf8At(bytes: Uint8Array, start: number, end: number): string | undefined {
+  if (end - start > SHORT) return decodeUtf8(bytes.subarray(start, end));
+  const codes: number[] = [];
+  for (let at = start; at < end; at += 1) {
+    const byte = bytes[at]!;
+    if (byte > 127) return decodeUtf8(bytes.subarray(start, end));
+    codes.push(byte);
+  }
+  return String.fromCharCode(...codes);
 }
 
 /** The texts of many byte strings, and whether all their characters are known to be of U+0020 to U+007E. */
