@@ -57,7 +57,8 @@ export function createEventRoutes({
       path: "/v1/events:batchCreate",
       async handle(call) {
         demandBatchSize({ bytes: call.body.byteLength }, limits, "");
-        const arrivals = decodeBatch(call, (events) => demandBatchSize({ events }, limits, ""));
+        const arrivals = decodeBatch(call, limits.batchEvents);
+        demandBatchSize({ events: arrivals.length }, limits, "");
         const sender = senderOf(call);
         const submissions = arrivals.map((arrival) => ({ ...sender, ...arrival }));
         return batchAnswer(await admission.admitAll(submissions, call.signal));

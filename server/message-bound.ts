@@ -186,23 +186,17 @@ async function* boundFrames(
 }
 
 /**
- * How many values a JSON text has that lie no deeper than `depth`: at 1, the elements of an array or the members of an
- * object (1 for an empty one). What is no JSON is counted as if it were; nothing is kept, so that this comes before any
- * reading.
+ * How many elements and members the arrays and objects of a JSON text have, an empty one counted as if it had one. What is
+ * no JSON is counted as if it were; nothing is kept, so that this comes before any reading.
  */
-export function jsonParts(bytes: Uint8Array, depth: number = Infinity): number {
+export function jsonParts(bytes: Uint8Array): number {
   let parts = 0;
-  let level = 0;
   let isString = false;
   for (let at = 0; at < bytes.length; at += 1) {
     const byte = bytes[at];
     if (byte === QUOTE) isString = !isString;
     else if (isString) at += byte === BACKSLASH ? 1 : 0;
-    else if (byte === COMMA) parts += level <= depth ? 1 : 0;
-    else if (byte === OPEN_ARRAY || byte === OPEN_OBJECT) {
-      level += 1;
-      parts += level <= depth ? 1 : 0;
-    } else if (byte === CLOSE_ARRAY || byte === CLOSE_OBJECT) level -= 1;
+    else if (byte === COMMA || byte === OPEN_ARRAY || byte === OPEN_OBJECT) parts += 1;
   }
   return parts;
 }
@@ -211,12 +205,10 @@ const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const COMMA = 0x2c;
 const OPEN_ARRAY = 0x5b;
-const CLOSE_ARRAY = 0x5d;
 const OPEN_OBJECT = 0x7b;
-const CLOSE_OBJECT = 0x7d;
 
 /** Whether a message in protobuf has more than MAX_PARTS. What is no message counts as far as it is one. */
-export function hasTooManyParts(bytes: Uint8Array, desc: DescMessage): boolean {
+function hasTooManyParts(bytes: Uint8Array, desc: DescMessage): boolean {
   if (bytes.length < SMALL) return false;
   const reader = new BinaryReader(bytes);
   let left = MAX_PARTS;

@@ -1,13 +1,12 @@
 import { create } from "@bufbuild/protobuf";
 import { AnySchema, type Timestamp as TimestampMessage, TimestampSchema } from "@bufbuild/protobuf/wkt";
-import { type Decoded, decodedFrom } from "#core/attributes.ts";
-import { encodeBase64 } from "#core/base64.ts";
+import { type Decoded } from "#core/attributes.ts";
 import { type CloudEvent, type EventData, type LogPosition, type StoredEvent } from "#core/event.ts";
+import { decodeEventMessage } from "#core/event-message.ts";
 import { formatEventName } from "#core/event-name.ts";
-import { createFaults, type Faults, refuse } from "#core/faults.ts";
-import { isTimestampInRange, timestampFrom } from "#core/timestamp.ts";
-import { isUri, isUriReference } from "#core/uri.ts";
-import { decodeUtf8, encodeUtf8 } from "#core/utf8.ts";
+import { createFaults, refuse } from "#core/faults.ts";
+import { isTimestampInRange } from "#core/timestamp.ts";
+import { decodeUtf8 } from "#core/utf8.ts";
 import {
   type CloudEvent as CloudEventMessage,
   type CloudEvent_CloudEventAttributeValue as AttributeValue,
@@ -39,11 +38,9 @@ const IN_MAP = "attributes.";
  */
 export function fromCloudEventMessage(message: CloudEventMessage | undefined): Decoded {
   if (message === undefined) return refuse("", "INVALID_REQUEST", "The event is required and missing.");
-  const faults = createFaults();
-  return decodedFrom(
-    { attributes: attributesOf(message, faults), data: fromData(message.data, faults) },
-    faults,
-  );
+  const { id, source, specVersion, type, data } = message;
+  const attributes = Object.entries(message.attributes).map(([name, { attr }]) => [name, attr] as const);
+  return decodeEventMessage({ id, source, specVersion, type, attributes, data }, createFaults());
 }
 
 /** The path of a fault's field within a request that holds its event in the field `event`. */
@@ -52,87 +49,6 @@ export function requestPath(field: string): string {
   if (field === "specversion") return "event.spec_version";
   const own = OWN_FIELDS.has(field) || field === "data" || field.startsWith(IN_MAP);
   return own ? `event.${field}` : `event.attributes.${field}`;
-}
-
-function* attributesOf(
-  message: CloudEventMessage,
-  faults: Faults,
-): Generator<readonly [string, string | undefined]> {
-  yield ["id", message.id];
-  yield ["source", message.source];
-  yield ["specversion", message.specVersion];
-  yield ["type", message.type];
-  for (const [name, value] of Object.entries(message.attributes)) {
-    if (OWN_FIELDS.has(name)) {
-      const field = requestPath(name);
-      faults.add(
-        `${IN_MAP}${name}`,
-        "INVALID_ATTRIBUTES",
-        `${name} has the field ${field}: it may not be in attributes.`,
-      );
-      continue;
-    }
-    const text = canonicalText(value);
-    if (!text.ok) faults.add(name, "INVALID_ATTRIBUTES", text.fault);
-    yield [name, text.ok ? text.value : undefined];
-  }
-}
-
-/** The CloudEvents string of a value (CloudEvents 1.0, type system). */
-function canonicalText({ attr }: AttributeValue): { ok: true; value: string } | { ok: false; fault: string } {
-  switch (attr.case) {
-    case "ceBoolean":
-    case "ceInteger":
-      return { ok: true, value: String(attr.value) };
-    case "ceString":
-      return { ok: true, value: attr.value };
-    case "ceBytes":
-      return { ok: true, value: encodeBase64(attr.value) };
-    case "ceUri":
-      if (!isUri(attr.value))
-        return { ok: false, fault: "The value is sent as ce_uri and is no URI with a scheme." };
-      return { ok: true, value: attr.value };
-    case "ceUriRef":
-      if (!isUriReference(attr.value)) {
-        return { ok: false, fault: "The value is sent as ce_uri_ref and is no URI-reference." };
-      }
-      return { ok: true, value: attr.value };
-    case "ceTimestamp": {
-      const [seconds, nanos] = [Number(attr.value.seconds), attr.value.nanos];
-      if (!isTimestampInRange(seconds, nanos)) {
-        return {
-          ok: false,
-          fault: "The timestamp is outside the years 0001 to 9999, or its nanos outside 0 to 999,999,999.",
-        };
-      }
-      return { ok: true, value: timestampFrom(seconds, nanos).text };
-    }
-    case undefined:
-      return { ok: false, fault: "The attribute has no value: set one of ce_boolean to ce_timestamp." };
-  }
-}
-
-function fromData(data: CloudEventMessage["data"], faults: Faults): EventData | undefined {
-  switch (data.case) {
-    case "binaryData":
-      return { bytes: data.value, protoType: undefined };
-    case "textData":
-      return { bytes: encodeUtf8(data.value), protoType: undefined };
-    case "protoData": {
-      const { typeUrl, value } = data.value;
-      if (typeUrl === "" || !isUriReference(typeUrl)) {
-        const example = "type.googleapis.com/acme.Order";
-        faults.add(
-          "data",
-          "INVALID_DATA",
-          `The type_url of proto_data must name its message, such as "${example}".`,
-        );
-      }
-      return { bytes: value, protoType: typeUrl };
-    }
-    case undefined:
-      return undefined;
-  }
 }
 
 /** An event as a message: every attribute a ce_string but time and dataschema. Without `data`, none are in it. */
