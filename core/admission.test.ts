@@ -125,6 +125,10 @@ describe("limits", () => {
     ]);
   });
 
+  test("an event of 64 KiB is within them", () => {
+    expect(fieldsAndReasons(event({ ext: "x".repeat(4_096) }, new Uint8Array(61_000)))).toEqual([]);
+  });
+
   test("all faults are reported together", () => {
     expect(fieldsAndReasons(event({ id: "a".repeat(513), type: "t".repeat(257), time: undefined }))).toEqual([
       "id TOO_LARGE",

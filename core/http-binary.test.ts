@@ -170,6 +170,31 @@ describe("HTTP binding § 3.1, binary mode", () => {
     expect(value).toBe(`${ascii.replace("%", "%25").replace(" ", "%20").replace('"', "%22")}%C3%A4`);
   });
 
+  test("§ 3.1.3.2: a surrogate pair is one character, and typed values come as their canonical strings", () => {
+    const attributes = {
+      boolean: "true",
+      integer: "-2147483648",
+      string: "a 😀 b",
+      binary: "+/8=",
+      uri: "https://example.com/%C3%A4?q",
+      uriref: "../a#b",
+      timestamp: "2026-11-01T10:30:00.50+01:00",
+    };
+    const event = { ...decode([]), extensions: new Map(Object.entries(attributes)) };
+    const { headers } = encodeHttpBinary(event);
+    expect(Object.fromEntries(headers)).toMatchObject({
+      "ce-boolean": "true",
+      "ce-integer": "-2147483648",
+      "ce-string": "a%20%F0%9F%98%80%20b",
+      "ce-binary": "+/8=",
+      "ce-uri": "https://example.com/%25C3%25A4?q",
+      "ce-uriref": "../a#b",
+      "ce-timestamp": "2026-11-01T10:30:00.50+01:00",
+    });
+    const read = decodeHttpBinary(headers, NOTHING);
+    expect(read.ok && Object.fromEntries(read.value.extensions)).toEqual(attributes);
+  });
+
   test("what is unreadable is not called missing too", () => {
     expect(
       faults([

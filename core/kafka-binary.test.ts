@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { type CloudEvent } from "./event.ts";
 import { decodeKafkaRecord, encodeKafkaBinary, type KafkaHeader } from "./kafka-binary.ts";
 import { type Result } from "./reason.ts";
+import { encodeStructuredProtobuf } from "./structured-protobuf.ts";
 import { encodeUtf8 } from "./utf8.ts";
 
 function header(name: string, value: string): KafkaHeader {
@@ -15,6 +16,7 @@ const REQUIRED = [
   header("ce_type", "t"),
 ];
 const STRUCTURED = header("content-type", "application/cloudevents+json; charset=UTF-8");
+const PROTOBUF = header("content-type", "application/cloudevents+protobuf");
 const EVENT = encodeUtf8('{"specversion":"1.0","id":"2","source":"/s","type":"t","data":{"n":1.0}}');
 
 function valueOf(result: Result<CloudEvent>): CloudEvent {
@@ -131,9 +133,33 @@ describe("Kafka binding § 3.3, structured mode", () => {
     ]);
   });
 
-  test("§ 3.3.2: a record without a value is MALFORMED", () => {
+  test("§ 3.3.2: the value is the event in the protobuf format", () => {
+    const event: CloudEvent = {
+      ...decode([header("ce_ext", "5")]),
+      data: { bytes: new Uint8Array([0xff]), protoType: "a.B" },
+    };
+    const value = encodeStructuredProtobuf(event);
+    for (const type of ["application/cloudevents+protobuf", "Application/CloudEvents+PROTOBUF; v=1"]) {
+      expect(valueOf(decodeKafkaRecord({ headers: [header("content-type", type)], value }))).toEqual(event);
+    }
+    expect(faults([PROTOBUF], EVENT)).toEqual([" MALFORMED"]);
+  });
+
+  test("§ 3.3.2: a record without a value is MALFORMED, an empty protobuf an event without attributes", () => {
     expect(faults([STRUCTURED])).toEqual([" MALFORMED"]);
     expect(faults([STRUCTURED], new Uint8Array())).toEqual([" MALFORMED"]);
+    expect(faults([PROTOBUF])).toEqual([" MALFORMED"]);
+    expect(faults([PROTOBUF], new Uint8Array())).toContain("id INVALID_ATTRIBUTES");
+  });
+
+  test("§ 3.3.1: a content-type that comes twice is MALFORMED", () => {
+    expect(faults([STRUCTURED, STRUCTURED], EVENT)).toEqual([" MALFORMED"]);
+    expect(faults([PROTOBUF, STRUCTURED], EVENT)).toEqual([" MALFORMED"]);
+  });
+
+  test("§ 3.3.3: headers beside it are not looked at", () => {
+    const headers = [STRUCTURED, header("ce_id", "other"), header("ce_X", "")];
+    expect(valueOf(decodeKafkaRecord({ headers, value: EVENT })).id).toBe("2");
   });
 
   test("an event whose payload is a CloudEvent travels in it, its type URL beside", () => {
@@ -154,7 +180,7 @@ describe("the header weir-data-type", () => {
     expect(event.data).toEqual({ bytes: new Uint8Array([1]), protoType: "type.googleapis.com/a.B" });
   });
 
-  test("is refused where it has no data to speak of, comes twice, or is no text", () => {
+  test("is refused where it has no data to speak of, comes twice, or is no type URL", () => {
     const type = header("weir-data-type", "a.B");
     const value = new Uint8Array([1]);
     expect(faults([...REQUIRED, type])).toEqual(["data INVALID_DATA"]);
@@ -163,5 +189,8 @@ describe("the header weir-data-type", () => {
     expect(faults([...REQUIRED, ["weir-data-type", new Uint8Array([0xff])]], value)).toEqual([
       "data INVALID_DATA",
     ]);
+    for (const text of ["", "a B"]) {
+      expect(faults([...REQUIRED, header("weir-data-type", text)], value)).toEqual(["data INVALID_DATA"]);
+    }
   });
 });

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { type CloudEvent } from "./event.ts";
 import { MAX_FAULTS } from "./faults.ts";
+import { encodeHttpBinary } from "./http-binary.ts";
 import { type Fault } from "./reason.ts";
 import { decodeStructuredJson, encodeStructuredJson } from "./structured-json.ts";
 import { decodeUtf8, encodeUtf8 } from "./utf8.ts";
@@ -116,6 +117,48 @@ describe("JSON format § 3, envelope", () => {
     expect(payload(encodeUtf8(example))).toBe(
       example.slice(example.indexOf("{", 1), example.lastIndexOf("}") - 5).trimEnd(),
     );
+  });
+
+  test("§ 3.2: the examples of the specification, re-encoded in binary mode", () => {
+    const example = (members: Readonly<Record<string, string>>) =>
+      json({
+        id: '"X234-1234-1234"',
+        comexampleextension1: '"value"',
+        comexampleothervalue: "5",
+        unsetextension: "null",
+        ...members,
+      });
+    const binary = (input: Uint8Array) => {
+      const { headers, body } = encodeHttpBinary(decode(input));
+      return [Object.fromEntries(headers), decodeUtf8(body)];
+    };
+    const headers = {
+      "ce-specversion": "1.0",
+      "ce-id": "X234-1234-1234",
+      "ce-source": "/s",
+      "ce-type": "t",
+      "ce-comexampleextension1": "value",
+      "ce-comexampleothervalue": "5",
+    };
+    const thrift = "application/vnd.apache.thrift.binary";
+    expect(binary(example({ datacontenttype: `"${thrift}"`, data_base64: '"YWI="' }))).toEqual([
+      { ...headers, "content-type": thrift },
+      "ab",
+    ]);
+    const xml = { datacontenttype: '"application/xml"', data: '"<much wow=\\"xml\\"/>"' };
+    expect(binary(example(xml))).toEqual([
+      { ...headers, "content-type": "application/xml" },
+      '<much wow="xml"/>',
+    ]);
+    const object = '{ "appinfoA" : "abc", "appinfoB" : 123 }';
+    expect(binary(example({ datacontenttype: '"application/json"', data: object }))).toEqual([
+      { ...headers, "content-type": "application/json" },
+      object,
+    ]);
+    expect(binary(example({ subject: "null", data: '"I\'m just a string"' }))).toEqual([
+      { ...headers, "content-type": "application/json" },
+      '"I\'m just a string"',
+    ]);
   });
 
   test("a document that is not an object, not JSON or not UTF-8 is MALFORMED", () => {

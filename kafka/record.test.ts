@@ -68,6 +68,15 @@ describe("the record of an event", () => {
     ]);
   });
 
+  test("has the key's own attribute as well, and no attribute that the event has not", () => {
+    const extensions = new Map([["partitionkey", "tenant 1"]]);
+    const record = encodeRecord({ ...accepted, event: { ...accepted.event, extensions } }, "t", 12);
+    expect(text(record.key)).toBe("tenant 1");
+    const names = record.headers.map(([name]) => name).filter((name) => name.startsWith("ce_"));
+    const core = ["specversion", "id", "source", "type", "subject", "time"];
+    expect(names).toEqual([...core, "partitionkey"].map((name) => `ce_${name}`));
+  });
+
   test("gives the event back, with its place", () => {
     const { timestamp: _timestamp, ...record } = encodeRecord(accepted, "t", 12);
     expect(decodeRecord(received({ ...record, offset: 5n }))).toEqual({
