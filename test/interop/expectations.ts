@@ -46,7 +46,7 @@ export const OF_PYTHON: Expectations = {
   sent: (mode, kind, event) => {
     const expected = withTime(event, inMicroseconds);
     if (mode === "HTTP binary" || mode === "Kafka binary") {
-      // It writes booleans as Python does; CloudEvents has "true" (CloudEvents § 3.1).
+      // It writes booleans as Python does; CloudEvents has "true" (CloudEvents 1.0.2, Type System).
       if (kind === "every attribute") return withAttributes(expected, { flag: "True" });
     }
     // It knows no record without a value.

@@ -71,7 +71,7 @@ async function send({ mode, events }: Sending, { baseUrl, token }: Destination):
   }
 }
 
-/** httpTransport tells of no status. */
+/** httpTransport tells of no status; a refusal has a code. */
 function posted(answer: unknown): Sent {
   const { body } = answer as { readonly body: string };
   const { code } = JSON.parse(body) as { readonly code?: string };

@@ -44,7 +44,7 @@ export async function preparePython(): Promise<Peer> {
   const bounds = ["--retries", "1", "--timeout", "20"];
   const what = ["--target", packages, "--requirement", join(folder, "requirements.txt")];
   await need("python3", [...install, ...bounds, ...what], "what test/interop/python/requirements.txt lists");
-  return createPeer("python3", [join(folder, "peer.py")], { PYTHONPATH: packages });
+  return createPeer("python3", [join(folder, "peer.py")], { PYTHONPATH: packages, PYTHONUTF8: "1" });
 }
 
 /** Go's `sdk-go`, built for this run with the modules of the machine's cache or of its module proxy. */

@@ -225,7 +225,7 @@ func toTyped(name string, value any) (any, error) {
 
 func post(call *nethttp.Request, token string) (sent, error) {
 	call.Header.Set("Authorization", "Bearer "+token)
-	client := nethttp.Client{Timeout: 30 * time.Second}
+	client := nethttp.Client{Timeout: 20 * time.Second}
 	response, err := client.Do(call)
 	if err != nil {
 		return sent{}, err

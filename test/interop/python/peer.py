@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from cloudevents.core.bindings import http, kafka
 from cloudevents.core.v1.event import CloudEvent
 
-TIMEOUT_SECONDS = 30
+TIMEOUT_SECONDS = 20
 
 
 def to_event(given):
