@@ -9,10 +9,15 @@ export interface BodyBudget {
   open(): HeldBody;
 }
 
+/**
+ * Is told how many bytes a body holds now, as they came and inflated. Answers the refusal, UNAVAILABLE (BODY_CAPACITY), where
+ * there is no room for them.
+ */
+export type Hold = (bytes: number) => ConnectError | undefined;
+
 /** A body that is being read. */
 export interface HeldBody {
-  /** The body holds so many bytes now. Answers the refusal, UNAVAILABLE (BODY_CAPACITY), where there is no room for them. */
-  hold(bytes: number): ConnectError | undefined;
+  readonly hold: Hold;
   /** Gives back what the body holds, for good. */
   release(): void;
 }

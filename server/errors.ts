@@ -118,6 +118,20 @@ export function addDetails(
   error.details.push(...detailsOf(failure));
 }
 
+/** The error of a body or message over the limit of what is read, in bytes. */
+export function messageTooLarge(limit: number, actual?: number): ConnectError {
+  return toConnectError({
+    code: Code.ResourceExhausted,
+    reason: "MESSAGE_TOO_LARGE",
+    message: `The request's body is larger than the ${String(limit)} bytes that are read.`,
+    metadata: {
+      limit: String(limit),
+      unit: "bytes",
+      ...(actual !== undefined && { actual: String(actual) }),
+    },
+  });
+}
+
 /** The error of a path that does not take the request's HTTP method. */
 export function methodNotAllowed(method: string, allowed: readonly string[]): ConnectError {
   const allow = allowed.join(", ");

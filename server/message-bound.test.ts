@@ -16,7 +16,8 @@ async function pass(body: Uint8Array, headers: Record<string, string>, chunk = 6
     for (let at = 0; at < body.length; at += chunk) yield body.subarray(at, at + chunk);
   }
   const out: Uint8Array[] = [];
-  for await (const each of boundMessages(chunks(), new Headers(headers), SCHEMA, READ_LIMIT)) out.push(each);
+  const bound = boundMessages(chunks(), new Headers(headers), SCHEMA, READ_LIMIT, () => undefined);
+  for await (const each of bound) out.push(each);
   return Buffer.concat(out);
 }
 

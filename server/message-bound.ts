@@ -1,9 +1,10 @@
 import { isUtf8 } from "node:buffer";
 import { type DescField, type DescMessage, ScalarType } from "@bufbuild/protobuf";
 import { base64Decode, BinaryReader, WireType } from "@bufbuild/protobuf/wire";
-import { Code } from "@connectrpc/connect";
-import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
+import { Code, type ConnectError } from "@connectrpc/connect";
+import { type Hold } from "./body-budget.ts";
 import { toConnectError } from "./errors.ts";
+import { type Coding, inflate, isCoding } from "./inflate.ts";
 
 /**
  * How many parts a message may have: fields and elements in protobuf, values in JSON. Far above what a whole batch has. A
@@ -14,13 +15,11 @@ export const MAX_PARTS = 150_000;
 /** What is smaller cannot have more: a part takes two bytes at the least. */
 const SMALL = MAX_PARTS * 2;
 
-const COMPRESSIONS = [compressionGzip, compressionBrotli];
-
 interface Wire {
   /** Messages stand in frames: a byte of flags, four of length (gRPC, gRPC-Web, streams of Connect). */
   readonly framed: boolean;
   readonly json: boolean;
-  readonly inflate: typeof compressionGzip.decompress | undefined;
+  readonly coding: Coding | undefined;
 }
 
 /**
@@ -28,30 +27,32 @@ interface Wire {
  * be UTF-8. Bytes that are no message, do not inflate, or are over the read limit pass too: the RPC library says what is
  * wrong with them.
  *
- * @throws ConnectError INVALID_ARGUMENT: TOO_LARGE for a message with more, INVALID_REQUEST for one that is not UTF-8.
+ * @param hold is told what a compressed message takes, also inflated: until the next of its body, or for good where the
+ * body is one message.
+ * @throws ConnectError INVALID_ARGUMENT: TOO_LARGE for a message with more, INVALID_REQUEST for one that is not UTF-8; what
+ * `hold` answers.
  */
 export function boundMessages(
   body: AsyncIterable<Uint8Array>,
   header: Headers,
   input: DescMessage,
   readLimitBytes: number,
+  hold: Hold,
 ): AsyncIterable<Uint8Array> {
   const wire = wireOf(header);
   if (wire === undefined) return body;
-  const { framed, json, inflate } = wire;
+  const { framed, json, coding } = wire;
   // Nearly every request: HTTP holds it to its length.
-  if (!framed && !json && inflate === undefined && Number(header.get("content-length") ?? SMALL) < SMALL)
+  if (!framed && !json && coding === undefined && Number(header.get("content-length") ?? SMALL) < SMALL)
     return body;
   const demand = async (bytes: Uint8Array, isCompressed: boolean): Promise<void> => {
     const message =
-      isCompressed && inflate !== undefined
-        ? await inflate(bytes, readLimitBytes).catch(() => new Uint8Array())
-        : bytes;
+      isCompressed && coding !== undefined ? await inflated(coding, bytes, readLimitBytes, hold) : bytes;
     demandMessage(message, json, input);
   };
   return framed
-    ? boundFrames(body, demand, json ? 0 : SMALL, readLimitBytes)
-    : boundWhole(body, (bytes) => demand(bytes, inflate !== undefined), readLimitBytes);
+    ? boundFrames(body, demand, json ? 0 : SMALL, readLimitBytes, hold)
+    : boundWhole(body, (bytes) => demand(bytes, coding !== undefined), readLimitBytes);
 }
 
 /**
@@ -59,7 +60,12 @@ export function boundMessages(
  *
  * @throws ConnectError as boundMessages does.
  */
-export async function boundQuery(url: string, input: DescMessage, readLimitBytes: number): Promise<void> {
+export async function boundQuery(
+  url: string,
+  input: DescMessage,
+  readLimitBytes: number,
+  hold: Hold,
+): Promise<void> {
   const { search, searchParams: query } = new URL(url);
   try {
     // What URLSearchParams puts U+FFFD for, this throws on.
@@ -68,14 +74,14 @@ export async function boundQuery(url: string, input: DescMessage, readLimitBytes
     throw notUtf8("The query of the URL");
   }
   const text = query.get("message") ?? "";
-  const inflate = COMPRESSIONS.find(({ name }) => name === query.get("compression"))?.decompress;
-  let message: Uint8Array;
+  const coding = query.get("compression");
+  let bytes: Uint8Array;
   try {
-    const bytes = query.get("base64") === "1" ? base64Decode(text) : Buffer.from(text);
-    message = inflate === undefined ? bytes : await inflate(bytes, readLimitBytes);
+    bytes = query.get("base64") === "1" ? base64Decode(text) : Buffer.from(text);
   } catch {
     return;
   }
+  const message = isCoding(coding) ? await inflated(coding, bytes, readLimitBytes, hold) : bytes;
   demandMessage(message, query.get("encoding") === "json", input);
 }
 
@@ -87,6 +93,21 @@ export async function boundQuery(url: string, input: DescMessage, readLimitBytes
  */
 export function demandUtf8(json: Uint8Array): void {
   if (!isUtf8(json)) throw notUtf8("The message");
+}
+
+/** The message inflated; an empty one where the RPC library will say what is wrong with it. */
+async function inflated(
+  coding: Coding,
+  bytes: Uint8Array,
+  readLimitBytes: number,
+  hold: Hold,
+): Promise<Uint8Array> {
+  let refusal: ConnectError | undefined;
+  const message = await inflate(coding, bytes, readLimitBytes, (held) => (refusal = hold(held))).catch(
+    () => new Uint8Array(),
+  );
+  if (refusal !== undefined) throw refusal;
+  return message;
 }
 
 function demandMessage(message: Uint8Array, isJson: boolean, input: DescMessage): void {
@@ -128,11 +149,11 @@ function wireOf(header: Headers): Wire | undefined {
       : stream !== undefined
         ? "connect-content-encoding"
         : "content-encoding";
-  const compression = COMPRESSIONS.find((each) => each.name === header.get(name));
+  const coding = header.get(name);
   return {
     framed: kind !== undefined || stream !== undefined,
     json: format?.toLowerCase() === "json",
-    inflate: compression?.decompress,
+    coding: isCoding(coding) ? coding : undefined,
   };
 }
 
@@ -144,6 +165,7 @@ async function* boundFrames(
   /** A smaller message is not looked at. */
   leastBytes: number,
   readLimitBytes: number,
+  hold: Hold,
 ): AsyncGenerator<Uint8Array> {
   let held: Uint8Array[] = [];
   let size = 0;
@@ -176,6 +198,8 @@ async function* boundFrames(
       } else {
         await demand(rest.subarray(HEAD_BYTES, end), isCompressed);
         yield rest.subarray(0, end);
+        // Who asks for more has inflated and read it.
+        hold(0);
         rest = rest.subarray(end);
       }
     }

@@ -3,12 +3,11 @@ import * as http2 from "node:http2";
 import { type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Code } from "@connectrpc/connect";
-import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
-import { type BodyBudget } from "./body-budget.ts";
+import { type BodyBudget, type HeldBody } from "./body-budget.ts";
 import { abortableItems, causeOf, clientGone, endOf } from "./deadlines.ts";
-import { asInputFault } from "./error-funnel.ts";
-import { toConnectError } from "./errors.ts";
+import { messageTooLarge, toConnectError } from "./errors.ts";
 import { askForBody, isBodyHeld } from "./expect-continue.ts";
+import { type Coding, inflate, isCoding } from "./inflate.ts";
 import { type ServerRequest, type ServerResponse } from "./listener.ts";
 
 /**
@@ -39,47 +38,47 @@ export interface BodyBounds {
  * Reads the whole body of a plain HTTP request, inflated where it is compressed (gzip, br).
  *
  * @throws ConnectError: MESSAGE_TOO_LARGE beyond `maxBytes`, compressed or not; UNSUPPORTED_MEDIA_TYPE for another
- * coding; BODY_CAPACITY; the signal's.
+ * coding; INVALID_REQUEST for what does not inflate; BODY_CAPACITY; the signal's.
  */
 export async function readBody(
   request: ServerRequest,
-  bounds: BodyBounds,
+  { maxBytes, bodies }: BodyBounds,
   signal: AbortSignal,
 ): Promise<Uint8Array> {
-  const { maxBytes } = bounds;
-  const compression = compressionOf(request.headers["content-encoding"]);
+  const coding = codingOf(request.headers["content-encoding"]);
   const announced = Number(request.headers["content-length"] ?? 0);
-  if (announced > maxBytes) throw tooLarge(maxBytes, announced);
-  const body = await collectBody(request, bounds, signal);
-  if (compression === undefined) return body;
-  return await compression
-    .decompress(body, maxBytes)
-    .catch((error: unknown) => Promise.reject(asInputFault(error)));
+  if (announced > maxBytes) throw messageTooLarge(maxBytes, announced);
+  const held = bodies.open();
+  try {
+    const body = await collectBody(request, maxBytes, held, signal);
+    return coding === undefined ? body : await inflate(coding, body, maxBytes, held.hold);
+  } finally {
+    held.release();
+  }
 }
 
 /** By events, since an async iterator costs promises and listeners at every step. */
 function collectBody(
   request: ServerRequest,
-  { maxBytes, bodies }: BodyBounds,
+  maxBytes: number,
+  held: HeldBody,
   signal: AbortSignal,
 ): Promise<Uint8Array> {
   if (request.destroyed) return Promise.reject(clientGone());
   return new Promise((resolve, reject) => {
     const chunks: Uint8Array[] = [];
     let size = 0;
-    const held = bodies.open();
     /** At once, and not after a promise: a request closes right after its end, and that is no loss. */
     const settled = (): void => {
       request.off("data", onData).off("end", onEnd).off("error", onLost).off("close", onLost);
       signal.removeEventListener("abort", onAbort);
-      held.release();
       // What is left is discardBody's.
       request.pause();
     };
     const onData = (chunk: Uint8Array): void => {
       size += chunk.byteLength;
       chunks.push(chunk);
-      const refusal = size > maxBytes ? tooLarge(maxBytes) : held.hold(size);
+      const refusal = size > maxBytes ? messageTooLarge(maxBytes) : held.hold(size);
       if (refusal === undefined) return;
       settled();
       reject(refusal);
@@ -103,27 +102,14 @@ function collectBody(
   });
 }
 
-function compressionOf(coding: string | undefined): typeof compressionGzip | undefined {
+function codingOf(coding: string | undefined): Coding | undefined {
   if (coding === undefined || coding === "" || coding === "identity") return undefined;
-  const known = [compressionGzip, compressionBrotli].find(({ name }) => name === coding.toLowerCase());
-  if (known !== undefined) return known;
+  const known = coding.toLowerCase();
+  if (isCoding(known)) return known;
   throw toConnectError({
     code: Code.InvalidArgument,
     reason: "UNSUPPORTED_MEDIA_TYPE",
     message: `The content-encoding "${coding.slice(0, 64)}" is not supported: use gzip, br or none.`,
-  });
-}
-
-function tooLarge(limit: number, actual?: number): Error {
-  return toConnectError({
-    code: Code.ResourceExhausted,
-    reason: "MESSAGE_TOO_LARGE",
-    message: `The request's body is larger than the ${String(limit)} bytes that are read.`,
-    metadata: {
-      limit: String(limit),
-      unit: "bytes",
-      ...(actual !== undefined && { actual: String(actual) }),
-    },
   });
 }
 

@@ -41,10 +41,12 @@ export async function serveCall(
     await writeAnswer({ ...answer, status: status ?? answer.status }, request, response);
   };
   try {
-    const universal = universalRequestOf(request, response, begun, options.bodies);
+    const held = options.bodies.open();
+    const universal = universalRequestOf(request, response, { ...begun, held }, options.bodies);
     if (universal === undefined) return await refuse(addressInvalid());
     boundDeadline(universal.header, method.methodKind !== "unary", options.deadlines);
-    const body = boundMessages(universal.body, universal.header, method.input, options.readLimitBytes);
+    const { header } = universal;
+    const body = boundMessages(universal.body, header, method.input, options.readLimitBytes, held.hold);
     const answer = await handler({ ...universal, body });
     if (answer.body === undefined)
       return await refuse(unservable(handler, request, answer.status), answer.status);
@@ -63,7 +65,7 @@ export async function serveCall(
 function universalRequestOf(
   request: ServerRequest,
   response: ServerResponse,
-  begun: Pick<Call, "startedAt" | "span">,
+  begun: Pick<Call, "startedAt" | "span" | "held">,
   bodies: BodyBudget,
 ): (UniversalServerRequest & { readonly body: AsyncIterable<Uint8Array> }) | undefined {
   const values = createContextValues();

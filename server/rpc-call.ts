@@ -2,6 +2,7 @@ import { type DescMethod } from "@bufbuild/protobuf";
 import { ConnectError, type ContextKey, createContextKey } from "@connectrpc/connect";
 import { codeToString } from "@connectrpc/connect/protocol-connect";
 import { type Telemetry } from "#runtime/telemetry.ts";
+import { type HeldBody } from "./body-budget.ts";
 import { clientGone } from "./deadlines.ts";
 import { asInputFault, type ErrorFunnel } from "./error-funnel.ts";
 import { reasonOf } from "./errors.ts";
@@ -17,6 +18,8 @@ export interface Call {
   readonly client: AbortSignal;
   /** Raised when the call ends, however it does; the client's until the RPC library has its own. */
   signal: AbortSignal;
+  /** What a compressed message of it takes until it is read. */
+  readonly held: HeldBody;
   /** The request was read: what fails from now on is not of its bytes. */
   read: boolean;
 }

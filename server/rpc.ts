@@ -79,7 +79,10 @@ export function createRpc(options: RpcOptions): Rpc {
     const call = values.get(callKey);
     if (call === undefined) throw new Error("A call came by another way than serve()");
     call.signal = signal;
-    onAbort(signal, () => measureCall(options, method, call, outcomeOf(call, signal)));
+    onAbort(signal, () => {
+      call.held.release();
+      measureCall(options, method, call, outcomeOf(call, signal));
+    });
     try {
       const needed = access.get(method);
       if (needed === undefined) throw new Error("A method was added after the boot");
@@ -90,7 +93,7 @@ export function createRpc(options: RpcOptions): Rpc {
         values.set(principalKey, authorization.caller.principal);
       }
       if (context.requestMethod === "GET") {
-        await boundQuery(context.url, method.input, options.readLimitBytes);
+        await boundQuery(context.url, method.input, options.readLimitBytes, call.held.hold);
       }
       if (method.methodKind === "unary") return;
       const mine = needed === "open" ? streams.open : streams.scoped;
@@ -184,7 +187,10 @@ function guard({ funnel, streamsEnd, drains = [] }: RpcOptions): Interceptor {
       }
     }
     const call = request.contextValues.get(callKey);
-    if (call !== undefined) call.read = true;
+    if (call !== undefined) {
+      call.read = true;
+      if (request.method.methodKind === "unary") call.held.release();
+    }
     const inner = request.stream ? { ...request, message: inputs(request.message) } : request;
     try {
       const response = await abortable(next(inner), signal);

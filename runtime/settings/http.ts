@@ -109,7 +109,7 @@ export const HTTP: Group<Values, HttpConfig> = {
       default: "256MiB",
       unit: "size",
       meaning:
-        "What all request bodies that a process is reading may hold together; a further one is UNAVAILABLE. At least WEIR_READ_LIMIT.",
+        "What all request bodies that a process is reading may hold together, as they came and inflated; a further one is UNAVAILABLE. At least twice WEIR_READ_LIMIT.",
     },
     maxHeaderBytes: {
       name: "WEIR_MAX_HEADER_SIZE",
@@ -154,8 +154,8 @@ export const HTTP: Group<Values, HttpConfig> = {
     if (values.requestTimeoutMs > values.requestTimeoutMaxMs) {
       report("WEIR_REQUEST_TIMEOUT", "must not be longer than WEIR_REQUEST_TIMEOUT_MAX");
     }
-    if (values.bodyMemoryBytes < values.readLimitBytes) {
-      report("WEIR_MAX_BODY_MEMORY", "must not be smaller than WEIR_READ_LIMIT");
+    if (values.bodyMemoryBytes < 2 * values.readLimitBytes) {
+      report("WEIR_MAX_BODY_MEMORY", "must not be smaller than twice WEIR_READ_LIMIT");
     }
     if (tlsCertificate === undefined && tlsKey !== undefined) {
       report("WEIR_TLS_CERT_FILE", "must be set where WEIR_TLS_KEY_FILE is");
