@@ -290,10 +290,21 @@ function createHttp2(
 
 /**
  * A client that leaves without a GOAWAY ends its side of the connection and no more: Node would keep the session, as one
- * that may still be answered. What is being answered may finish.
+ * that may still be answered. What is being answered may finish. A request whose body is not whole never will be, and
+ * would hold what it has of it until its deadline: it is cancelled (RFC 9113 section 8.1.1).
  */
 function endWhenLeft(session: http2.ServerHttp2Session): void {
-  session.socket.once("end", () => session.close());
+  const open = new Set<http2.ServerHttp2Stream>();
+  session.on("stream", (stream) => {
+    open.add(stream);
+    stream.once("close", () => open.delete(stream));
+  });
+  session.socket.once("end", () => {
+    for (const stream of open) {
+      if (stream.state.remoteClose === 0) stream.close(http2.constants.NGHTTP2_CANCEL);
+    }
+    session.close();
+  });
 }
 
 /** Node keeps a session for ever that sends half a preface, half a header block, or nothing any more. */

@@ -160,6 +160,20 @@ it.each(
   expect(server.errors).toEqual([]);
 });
 
+it.each(Object.entries(WAYS))(
+  "an HTTP/2 client that leaves in the middle of its body gives back its share, long before its deadline: %s",
+  async (_, way) => {
+    const { bytes = 600_000 } = way;
+    const server = stack.use(await startRpcServer({ routes, httpRoutes: [ROUTE], readLimitBytes: LIMIT }));
+    const { socket } = beginUnfinished(server, await createToken("events.write"), way, bytes);
+    await expect.poll(() => server.bodies.heldBytes).toBeGreaterThanOrEqual(bytes);
+    // What TCP says where a process ends: no GOAWAY, no reset.
+    socket.end();
+    await expect.poll(() => server.bodies.heldBytes).toBe(0);
+    expect(server.errors).toEqual([]);
+  },
+);
+
 async function post(server: RpcServer, path: string, body: string): Promise<number> {
   const headers = {
     "content-type": "application/json",
