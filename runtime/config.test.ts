@@ -199,6 +199,12 @@ describe("loadConfig", () => {
     ],
     ["a file that is not there", ["http"], { WEIR_TLS_KEY_FILE: "/nowhere/key" }, ["WEIR_TLS_KEY_FILE"]],
     ["a stop shorter than its drain", ["process"], { WEIR_STOP_TIMEOUT: "10s" }, ["WEIR_STOP_TIMEOUT"]],
+    [
+      "less for all bodies than one takes with what is inflated of it",
+      ["http"],
+      { WEIR_MAX_BODY_MEMORY: "31MiB" },
+      ["WEIR_MAX_BODY_MEMORY"],
+    ],
     ["a deadline above the longest", ["http"], { WEIR_REQUEST_TIMEOUT: "10m" }, ["WEIR_REQUEST_TIMEOUT"]],
     [
       "more reads than connections",
@@ -316,6 +322,18 @@ describe("unknownVariables", () => {
       "WEIR_PROT is not a setting and is ignored; did you mean WEIR_PORT?",
       "WEIR_QQQQQQQQQQQQQ is not a setting and is ignored",
     ]);
+  });
+
+  it.each([
+    ["WEIR_FOO", undefined],
+    ["WEIR_", undefined],
+    ["WEIR_HOTS", "WEIR_HOST"],
+    ["WEIR_PORTS", "WEIR_PORT"],
+    ["WEIR_MAX_STREAM", "WEIR_MAX_STREAMS"],
+    ["WEIR_READ_LIMIT_MB", "WEIR_READ_LIMIT"],
+  ])("suggests only what is near: %s", (name, meant) => {
+    const hint = meant === undefined ? "" : `; did you mean ${meant}?`;
+    expect(unknownVariables({ [name]: "1" })).toEqual([`${name} is not a setting and is ignored${hint}`]);
   });
 
   it("leaves the launcher's and the tests' own variables alone", () => {

@@ -87,16 +87,21 @@ export function unknownVariables(env: Environment = process.env): readonly strin
     Object.values(group.settings).map((setting) => setting.name as string),
   );
   return Object.keys(env)
-    .filter((name) => name.startsWith("WEIR_") && !FOREIGN.test(name) && !known.includes(name))
+    .filter((name) => name.startsWith(PREFIX) && !FOREIGN.test(name) && !known.includes(name))
     .sort()
     .map((name) => {
+      const own = name.slice(PREFIX.length);
       const nearest = known
-        .map((other) => [distance(name, other), other] as const)
+        .map((other) => [distance(own, other.slice(PREFIX.length)), other] as const)
         .sort(([a], [b]) => a - b)[0];
-      const hint = nearest !== undefined && nearest[0] <= 3 ? `; did you mean ${nearest[1]}?` : "";
+      // Of a short name, what is left after three changes is another name.
+      const isNear = nearest !== undefined && nearest[0] <= Math.min(3, own.length / 2);
+      const hint = isNear ? `; did you mean ${nearest[1]}?` : "";
       return `${name} is not a setting and is ignored${hint}`;
     });
 }
+
+const PREFIX = "WEIR_";
 
 /** The launcher's and the tests' own variables, which child processes inherit. */
 const FOREIGN = /^WEIR_(DEV|TEST)_/;
