@@ -5,11 +5,19 @@ export function rootCause(error: unknown): unknown {
   return cause;
 }
 
-/** What went wrong, as text for a log, a `fault` or a result. */
+/**
+ * What went wrong, as one line for a log, a `fault` or a result. The same for the same fault, though the brokers are tried
+ * in any order.
+ */
 export function errorText(error: unknown): string {
-  const cause = rootCause(error);
-  if (!(cause instanceof Error)) return String(cause);
-  const parts = "errors" in cause && Array.isArray(cause.errors) ? cause.errors.map(errorText) : [];
   // Every try of the same fails the same.
-  return [...new Set([cause.message, ...parts])].join(": ");
+  return [...new Set(messagesOf(error))].join(": ");
+}
+
+function messagesOf(error: unknown): readonly string[] {
+  const cause = rootCause(error);
+  if (!(cause instanceof Error)) return [String(cause)];
+  const parts = "errors" in cause && Array.isArray(cause.errors) ? cause.errors.map(messagesOf) : [];
+  const inOrder = parts.toSorted((a, b) => a.join().localeCompare(b.join()));
+  return [cause.message.replace(/\.$/, ""), ...inOrder.flat()];
 }

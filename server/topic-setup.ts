@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
+import { KafkaError } from "#kafka/ports.ts";
 import { type FoundTopic, TopicMismatchError } from "#kafka/topics.ts";
 import { type Logger } from "#runtime/log.ts";
 import { type Service } from "#runtime/service.ts";
@@ -55,7 +56,11 @@ export function createTopicSetup(ensure: () => Promise<readonly FoundTopic[]>, l
         } catch (error) {
           if (error instanceof TopicMismatchError) throw error;
           const message = error instanceof Error ? error.message : String(error);
-          if (message !== fault) log.warn("The topics cannot be looked at yet", { error });
+          if (message !== fault) {
+            const isExpected = error instanceof KafkaError;
+            log.warn("The topics cannot be looked at yet", isExpected ? { reason: message } : { error });
+            if (isExpected) log.debug("Why the topics cannot be looked at", { error });
+          }
           fault = message;
           looked.resolve();
           await sleep(RETRY_MS, undefined, { signal }).catch(() => undefined);
