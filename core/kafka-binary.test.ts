@@ -106,6 +106,9 @@ describe("Kafka binding § 3.2, binary mode", () => {
       "x INVALID_ATTRIBUTES",
       "y INVALID_ATTRIBUTES",
     ]);
+    for (const text of ["a\n", "\x7f", "\u0085", "\uffff", "\ufdd0"]) {
+      expect(faults([...REQUIRED, header("ce_x", text)])).toEqual(["x INVALID_ATTRIBUTES"]);
+    }
     expect(faults([...REQUIRED, header("ce_id", "1")])).toEqual(["id INVALID_ATTRIBUTES"]);
     expect(faults([...REQUIRED, header("ce_X", "1"), header("ce_", "1")])).toEqual([
       "X INVALID_ATTRIBUTES",

@@ -1,10 +1,11 @@
 import { describe, expect, test } from "vitest";
+import { decodeBatchJson } from "./batch-json.ts";
 import { type CloudEvent } from "./event.ts";
 import { MAX_FAULTS } from "./faults.ts";
 import { encodeHttpBinary } from "./http-binary.ts";
 import { type Fault } from "./reason.ts";
 import { decodeStructuredJson, encodeStructuredJson } from "./structured-json.ts";
-import { decodeUtf8, encodeUtf8 } from "./utf8.ts";
+import { concatBytes, decodeUtf8, encodeUtf8 } from "./utf8.ts";
 
 const MEMBERS = { specversion: '"1.0"', id: '"1"', source: '"/s"', type: '"t"' };
 
@@ -82,6 +83,18 @@ describe("JSON format § 2.2, type system mapping", () => {
       { field: "id", reason: "INVALID_ATTRIBUTES", description: "id is required and missing." },
     ]);
   });
+
+  test.each(['"\\ud800"', '"a\\u0000"', '"\\n"', '"\x7f"', '"\u0085"', '"\\uffff"', '"\uffff"'])(
+    "the string %j is refused for its characters, in a batch too",
+    (raw) => {
+      for (const name of ["id", "ext"]) {
+        const input = json({ [name]: raw });
+        expect(fieldsAndReasons(input)).toEqual([`${name} INVALID_ATTRIBUTES`]);
+        const batch = decodeBatchJson(concatBytes([encodeUtf8("["), input, encodeUtf8("]")]), 1);
+        expect(batch.ok && batch.value).toMatchObject([{ ok: false, faults: [{ field: name }] }]);
+      }
+    },
+  );
 
   test("the time keeps its text", () => {
     expect(decode(json({ time: '"2018-04-05T17:31:00.10+02:00"' })).time).toEqual({

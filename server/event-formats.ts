@@ -16,7 +16,8 @@ export interface Arrival {
 /**
  * The event of a request, in whichever content mode it came.
  *
- * @throws ConnectError (UNSUPPORTED_MEDIA_TYPE, UNKNOWN_MODE) where the request is no event that is taken here.
+ * @throws ConnectError (UNSUPPORTED_MEDIA_TYPE, UNKNOWN_MODE) where the request is no event that is taken here, (MALFORMED)
+ * where it has more than one content type.
  */
 export function decodeEvent(call: HttpCall): Arrival {
   const isBatch = httpContentMode(call.headers).mode === "batch";
