@@ -67,9 +67,14 @@ describe("Kafka binding § 3.2, binary mode", () => {
     expect(decode([header("content-type", "application/avro")], new Uint8Array()).datacontenttype).toBe(
       "application/avro",
     );
-    expect(faults([...REQUIRED, header("ce_datacontenttype", "a/b")])).toEqual([
-      "datacontenttype INVALID_ATTRIBUTES",
-    ]);
+    const repeated = [header("content-type", "a/b"), header("ce_datacontenttype", "a/b")];
+    expect(decode(repeated, new Uint8Array()).datacontenttype).toBe("a/b");
+    for (const headers of [
+      [header("ce_datacontenttype", "a/b")],
+      [header("ce_datacontenttype", "a/b"), header("content-type", "a/c")],
+    ]) {
+      expect(faults([...REQUIRED, ...headers])).toEqual(["datacontenttype INVALID_ATTRIBUTES"]);
+    }
     expect(faults([...REQUIRED, header("content-type", "a/b"), header("content-type", "a/b")])).toEqual([
       "datacontenttype INVALID_ATTRIBUTES",
     ]);

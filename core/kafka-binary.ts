@@ -29,7 +29,7 @@ const DATA_TYPE = "weir-data-type";
  * ignored. The payload may share memory with the record.
  */
 export function decodeKafkaRecord(record: KafkaMessage): Result<CloudEvent> {
-  const contentType = record.headers.find(([name]) => name === CONTENT_TYPE)?.[1];
+  const contentType = contentTypeOf(record.headers);
   const mode = contentModeOf(
     contentType ? decodeUtf8(contentType) : undefined,
     record.headers.some(([name]) => name === "ce_specversion"),
@@ -69,7 +69,10 @@ function decodeBinary({ headers, value }: KafkaMessage): Result<CloudEvent> {
   const values: Uint8Array[] = [];
   for (const [header, bytes] of headers) {
     if (header === "ce_datacontenttype") {
-      const message = "ce_datacontenttype may not be given; the header content-type is the datacontenttype.";
+      // Some SDKs write it beside content-type, which is harmless where both say the same.
+      if (sameText(bytes, contentTypeOf(headers))) continue;
+      const message =
+        "ce_datacontenttype may only repeat the header content-type, which is the datacontenttype.";
       faults.add("datacontenttype", "INVALID_ATTRIBUTES", message);
     } else if (header === CONTENT_TYPE || header.startsWith(PREFIX)) {
       names.push(header === CONTENT_TYPE ? "datacontenttype" : header.slice(PREFIX.length));
@@ -84,6 +87,14 @@ function decodeBinary({ headers, value }: KafkaMessage): Result<CloudEvent> {
   });
   const data = value === null ? undefined : { bytes: value, protoType: undefined };
   return decodedFrom({ attributes, data: typedData(headers, data, faults), arePrintable }, faults);
+}
+
+function contentTypeOf(headers: readonly KafkaHeader[]): Uint8Array | null | undefined {
+  return headers.find(([name]) => name === CONTENT_TYPE)?.[1];
+}
+
+function sameText(one: Uint8Array | null, other: Uint8Array | null | undefined): boolean {
+  return !!one && !!other && decodeUtf8(one) === decodeUtf8(other);
 }
 
 /** Stands for a header's null, since it is refused alike. */

@@ -26,8 +26,7 @@ export const OF_JAVASCRIPT: Expectations = {
         if (kind === "text beyond ASCII") return expect.stringContaining("ERR_INVALID_CHAR");
         return kind === "percent signs" ? withAttributes(expected, { subject: "a/b" }) : expected;
       case "Kafka binary":
-        // It writes ce_datacontenttype beside content-type, which is to stand for it (Kafka binding § 3.2.1).
-        return "datacontenttype" in event.attributes ? "dead letter: INVALID_ATTRIBUTES" : asText(event);
+        return asText(event);
       default:
         return expected;
     }
