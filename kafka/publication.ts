@@ -1,3 +1,5 @@
+import { utf8Length } from "#core/utf8.ts";
+
 import { type OutgoingRecord, type PublishResult } from "./ports.ts";
 
 /** A record on its way, from `publish` to its result. */
@@ -11,7 +13,7 @@ export interface Publication {
   sent: boolean;
   /** Send it in a batch of its own: one with others was refused, for the fault of one of them. */
   alone: boolean;
-  readonly settled: boolean;
+  settled: boolean;
   /** Gives the result; the first one counts. */
   settle(result: PublishResult): void;
 }
@@ -22,7 +24,7 @@ export const BATCH_OVERHEAD = 61;
 /** The most that a record takes in a batch: its parts, and every length at its longest. */
 export function recordSize({ key, value, headers }: OutgoingRecord): number {
   let size = 36 + (key?.length ?? 0) + (value?.length ?? 0);
-  for (const [name, bytes] of headers) size += 10 + Buffer.byteLength(name) + (bytes?.length ?? 0);
+  for (const [name, bytes] of headers) size += 10 + utf8Length(name) + (bytes?.length ?? 0);
   return size;
 }
 

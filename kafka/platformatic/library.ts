@@ -5,7 +5,6 @@ import {
   type ClusterMetadata,
   type ClusterTopicMetadata,
   kGetApi,
-  Writer,
 } from "@platformatic/kafka";
 
 import { TopicMissing } from "../adapter.ts";
@@ -15,24 +14,10 @@ const VERSION = "2.12.1";
 
 if (clientSoftwareVersion !== VERSION) {
   throw new Error(
-    `kafka/platformatic/library.ts changes @platformatic/kafka ${VERSION} and found ${clientSoftwareVersion}: ` +
-      "check the change, and what the adapter leaves unused, against it.",
+    `kafka/platformatic was written against @platformatic/kafka ${VERSION} and found ${clientSoftwareVersion}: ` +
+      "check what it takes from the library, and what it leaves unused, against it.",
   );
 }
-
-const SMALL = 2n ** 30n;
-
-/**
- * The original writes a wrong number where it is beyond ±2^31: the time of a record that is 25 days from that of its
- * batch's first. (Kafka protocol guide, varint: zigzag, seven bits a byte, the least significant ones first.)
- */
-Writer.prototype.appendVarInt64 = function (value: bigint): Writer {
-  if (value > -SMALL && value < SMALL) return this.appendVarInt(Number(value));
-  const bytes: number[] = [];
-  let rest = BigInt.asUintN(64, (value << 1n) ^ (value >> 63n));
-  for (; rest > 0x7fn; rest >>= 7n) bytes.push(Number(rest & 0x7fn) | 0x80);
-  return this.append(Buffer.from([...bytes, Number(rest)]));
-};
 
 /** How an API of Kafka's protocol is called on a connection, in the newest version that both brokers and library speak. */
 export function getApi<A extends API<never, unknown>>(client: Base, name: string): Promise<A> {

@@ -3,11 +3,13 @@ import { setTimeout as sleep } from "node:timers/promises";
 import {
   Base,
   type Broker,
+  createAPI,
   type initProducerIdV5,
-  type MessageRecord,
-  NumericMap,
-  type produceV11,
+  produceV10,
+  produceV11,
+  produceV9,
   ResponseError,
+  Writer,
 } from "@platformatic/kafka";
 
 import {
@@ -20,8 +22,17 @@ import { type OutgoingRecord } from "../ports.ts";
 import { clientOptions, ownSockets, shuffled } from "./client.ts";
 import { isProtocolError } from "./errors.ts";
 import { ASK_OTHERS, type Described, describeTopic, getApi } from "./library.ts";
+import { encodeRecordBatch } from "./record-batch.ts";
 
-type ProduceApi = typeof produceV11.api;
+/** The versions of the Produce API whose requests are alike (Kafka 2.5 and later), as calls with a request that is written. */
+const PRODUCE = [produceV11, produceV10, produceV9].map(({ api: { key, version }, parseResponse }) =>
+  createAPI<[request: Writer], produceV11.ProduceResponse>(
+    key,
+    version,
+    (request: Writer) => request,
+    parseResponse,
+  ),
+);
 
 /** Sequence numbers begin anew after the largest int32 (Kafka protocol guide, Record batch). */
 const SEQUENCES = 2 ** 31;
@@ -41,8 +52,9 @@ export function openProduceSession({
 }: ProduceSessionOptions): ProduceSession {
   const client = new Base(clientOptions(connection, ASK_OTHERS));
   const sockets = ownSockets(client);
-  const sequences = new NumericMap();
-  let produce: ProduceApi;
+  /** The sequence number of the next record, by partition. */
+  const sequences = new Map<number, number>();
+  let produce: (typeof PRODUCE)[number];
   let id: { readonly producerId: bigint; readonly producerEpoch: number } | undefined;
   /** The partitions of the batch under way that have been appended. */
   const appended = new Map<number, PartitionAnswer>();
@@ -50,7 +62,7 @@ export function openProduceSession({
 
   async function connect(): Promise<void> {
     const { brokers } = await client.metadata({ topics: [], forceUpdate: true, retries: ASK_OTHERS });
-    produce = await getApi<ProduceApi>(client, "Produce");
+    produce = await chooseProduce();
     const initProducerId = await getApi<typeof initProducerIdV5.api>(client, "InitProducerId");
     const broker = await client.connections.getFirstAvailable(shuffled(brokers.values()));
     while (id === undefined) {
@@ -69,6 +81,13 @@ export function openProduceSession({
     }
   }
 
+  async function chooseProduce(): Promise<typeof produce> {
+    const { version } = await getApi<typeof produceV11.api>(client, "Produce");
+    const chosen = PRODUCE.find((each) => each.version === version);
+    if (chosen === undefined) throw new Error("the broker is older than Kafka 2.5");
+    return chosen;
+  }
+
   /** The topic with all these partitions. What is known may be some seconds old, unless that did not do. */
   async function describe(partitions: readonly number[]): Promise<Described> {
     const missing = ({ topic: { partitions: known } }: Described): number | undefined =>
@@ -84,20 +103,25 @@ export function openProduceSession({
   /** Sends one broker its part of the batch. */
   async function request(
     broker: Broker | undefined,
-    records: readonly OutgoingRecord[],
+    batches: readonly (readonly [partition: number, records: readonly OutgoingRecord[]])[],
   ): Promise<readonly PartitionAnswer[]> {
     if (broker === undefined) throw new Error(`a partition of ${topic} has no leader`);
+    const encoded = await Promise.all(
+      batches.map(async ([partition, records]): Promise<EncodedBatch> => {
+        const state = { ...id!, sequence: sequences.get(partition) ?? 0 };
+        return [partition, await encodeRecordBatch(records, state, compression)];
+      }),
+    );
     const to = await client.connections.get(broker);
-    const messages = records.map(toMessage);
     const answer = await produce
-      .async(to, -1, connection.requestTimeoutMs, messages, { ...id, compression, sequences })
+      .async(to, produceRequest(topic, connection.requestTimeoutMs, encoded))
       .catch((error: unknown) => {
         // An error of one partition: the others' answers are there, too.
         if (error instanceof ResponseError)
-          return (error as ResponseError & { response: ProduceAnswers }).response;
+          return (error as ResponseError & { response: produceV11.ProduceResponse }).response;
         throw error;
       });
-    return (answer as ProduceAnswers).responses.flatMap(({ partitionResponses }) =>
+    return answer.responses.flatMap(({ partitionResponses }) =>
       partitionResponses.map(({ index, errorCode, baseOffset }) => ({
         partition: index,
         errorCode,
@@ -120,7 +144,7 @@ export function openProduceSession({
         Array.from(byLeader, ([leader, mine]) =>
           request(
             cluster.brokers.get(leader),
-            mine.flatMap((partition) => batch.get(partition)!),
+            mine.map((partition) => [partition, batch.get(partition)!]),
           ),
         ),
       );
@@ -133,8 +157,8 @@ export function openProduceSession({
       const refused = answers.filter(({ errorCode }) => errorCode !== 0);
       const result = { partitions: [...appended.values(), ...refused], isRepeat: false };
       for (const partition of appended.keys()) {
-        const key = `${topic}:${partition}`;
-        sequences.set(key, (sequences.getWithDefault(key, 0) + batch.get(partition)!.length) % SEQUENCES);
+        const next = (sequences.get(partition) ?? 0) + batch.get(partition)!.length;
+        sequences.set(partition, next % SEQUENCES);
       }
       appended.clear();
       return result;
@@ -143,24 +167,18 @@ export function openProduceSession({
   };
 }
 
-type ProduceAnswers = Exclude<Awaited<ReturnType<ProduceApi["async"]>>, boolean>;
+type EncodedBatch = readonly [partition: number, batch: Buffer];
 
-function toMessage({ topic, partition, key, value, headers, timestamp }: OutgoingRecord): MessageRecord {
-  const parts = {
-    key: toBuffer(key),
-    value: toBuffer(value),
-    // Every name is a key of its own here, so that names may be repeated and keep their order.
-    headers: new Map(headers.map(([name, content]) => [Buffer.from(name), toBuffer(content)])),
-  };
-  // null is a null on the wire, though the types do not say so.
-  return {
-    ...(parts as unknown as Pick<MessageRecord, "key" | "value" | "headers">),
-    topic,
-    partition,
-    timestamp: BigInt(timestamp),
-  };
-}
-
-function toBuffer(bytes: Uint8Array | null): Buffer | null {
-  return bytes === null ? null : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+/** A Produce request with acks=all (Kafka protocol guide, Produce, versions 9 to 11). */
+function produceRequest(topic: string, timeoutMs: number, batches: EncodedBatch[]): Writer {
+  return Writer.create()
+    .appendString(null)
+    .appendInt16(-1)
+    .appendInt32(timeoutMs)
+    .appendArray([topic], (writer) => {
+      writer.appendString(topic).appendArray(batches, (partitions, [partition, batch]) => {
+        partitions.appendInt32(partition).appendBytes(batch);
+      });
+    })
+    .appendTaggedFields();
 }
