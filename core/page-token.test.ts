@@ -6,11 +6,15 @@ import { murmur2 } from "./partition.ts";
 import { concatBytes, encodeUtf8 } from "./utf8.ts";
 
 const int64 = fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n });
-const cursors: fc.Arbitrary<Cursor> = fc.record({
-  time: int64,
-  partition: fc.nat(2 ** 31 - 1),
-  offset: int64,
-});
+const cursors: fc.Arbitrary<Cursor> = fc.record(
+  {
+    time: int64,
+    topic: fc.string({ minLength: 1, maxLength: 249 }),
+    partition: fc.nat(2 ** 31 - 1),
+    offset: int64,
+  },
+  { requiredKeys: ["time", "partition", "offset"] },
+);
 const questions = fc.record({
   filter: fc.string({ unit: "grapheme" }),
   order: fc.constantFrom("time desc", "time"),

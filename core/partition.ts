@@ -14,7 +14,12 @@ export function partitionKey(event: CloudEvent): string {
 
 /** The partition of a key among `count`, as Kafka's Java client chooses it. */
 export function partitionFor(key: string, count: number): number {
-  return (murmur2(encodeUtf8(key)) & 0x7fffffff) % count;
+  return partitionForKey(encodeUtf8(key), count);
+}
+
+/** As {@link partitionFor}, for a key that need not be text. */
+export function partitionForKey(key: Uint8Array, count: number): number {
+  return (murmur2(key) & 0x7fffffff) % count;
 }
 
 /** MurmurHash2, 32 bits, with the seed of Kafka's Java client; signed, as Java has it. */
