@@ -10,7 +10,7 @@ const suite = useDatabase();
 test("the schema is the one that was reviewed", async () => {
   await expect(
     await renderSchema(suite.db),
-    "where the change is meant, refresh it: npx vitest run --update test/postgres/schema.test.ts",
+    "where the change is meant, refresh it: npx vitest run test/postgres/schema.test.ts --update",
   ).toMatchFileSnapshot(fileURLToPath(new URL("../../postgres/schema.snapshot.txt", import.meta.url)));
 });
 
