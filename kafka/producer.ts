@@ -2,6 +2,7 @@ import { type Logger } from "#runtime/log.ts";
 import { type Telemetry } from "#runtime/telemetry.ts";
 
 import { type Adapter, type Compression } from "./adapter.ts";
+import { createCancelling } from "./cancelling.ts";
 import { type ConnectionOptions } from "./connection.ts";
 import { createLane, type Lane } from "./lane.ts";
 import { type OutgoingRecord, type Producer, type PublishRefusal, type PublishResult } from "./ports.ts";
@@ -43,6 +44,12 @@ export function createProducer(
   } = options;
   const log = options.log.scope("kafka.producer");
   const queued = { records: 0, bytes: 0 };
+  /** What has no result yet, as it was handed in, and so in the order of its deadlines. */
+  const open = new Set<Publication>();
+  let timer: NodeJS.Timeout | undefined;
+  const cancelling = createCancelling<Publication>((publication) => {
+    end(publication, "CANCELLED", "the request was given up before the record was acknowledged");
+  });
   let closing: Promise<void> | undefined;
   let drained = Promise.withResolvers<void>();
   let freed: PromiseWithResolvers<void> | undefined;
@@ -114,21 +121,18 @@ export function createProducer(
     queued.records += 1;
     queued.bytes += bytes;
     const { promise, resolve } = Promise.withResolvers<PublishResult>();
-    let isSettled = false;
     const publication: Publication = {
       record,
       bytes,
       since: performance.now(),
       sent: false,
       alone: false,
-      get settled() {
-        return isSettled;
-      },
+      settled: false,
       settle(result) {
-        if (isSettled) return;
-        isSettled = true;
-        clearTimeout(timer);
-        signal?.removeEventListener("abort", cancel);
+        if (publication.settled) return;
+        publication.settled = true;
+        open.delete(publication);
+        if (signal !== undefined) cancelling.remove(signal, publication);
         count(record, result);
         if (result.outcome === "acknowledged") {
           const seconds = (performance.now() - publication.since) / 1_000;
@@ -137,20 +141,38 @@ export function createProducer(
         resolve(result);
       },
     };
-    function end(cause: "BROKER_AWAY" | "TOPIC_MISSING" | "CANCELLED", detail: string): void {
-      giveUp(publication, cause, detail);
-      lane.remove(publication);
-    }
-    function cancel(): void {
-      end("CANCELLED", "the request was given up before the record was acknowledged");
-    }
-    const timer = setTimeout(() => {
-      const reason = lane.fault?.detail ?? "Kafka is slow to acknowledge";
-      end(lane.fault?.cause ?? "BROKER_AWAY", `not acknowledged within ${publishTimeoutMs} ms: ${reason}`);
-    }, publishTimeoutMs);
-    signal?.addEventListener("abort", cancel);
+    open.add(publication);
+    if (signal !== undefined) cancelling.add(signal, publication);
+    timer ??= setTimeout(expire, publishTimeoutMs);
     lane.add(publication);
     return promise;
+  }
+
+  function end(
+    publication: Publication,
+    cause: "BROKER_AWAY" | "TOPIC_MISSING" | "CANCELLED",
+    detail: string,
+  ): void {
+    giveUp(publication, cause, detail);
+    lanes.get(publication.record.topic)!.remove(publication);
+  }
+
+  function expire(): void {
+    timer = undefined;
+    for (const publication of open) {
+      const left = publication.since + publishTimeoutMs - performance.now();
+      if (left > 0) {
+        timer = setTimeout(expire, left);
+        return;
+      }
+      const fault = lanes.get(publication.record.topic)!.fault;
+      const reason = fault?.detail ?? "Kafka is slow to acknowledge";
+      end(
+        publication,
+        fault?.cause ?? "BROKER_AWAY",
+        `not acknowledged within ${publishTimeoutMs} ms: ${reason}`,
+      );
+    }
   }
 
   function count({ topic }: OutgoingRecord, { outcome }: PublishResult): void {
@@ -159,12 +181,13 @@ export function createProducer(
 
   async function close(deadlineMs: number): Promise<void> {
     if (queued.records > 0) {
-      let timer: NodeJS.Timeout | undefined;
-      const late = new Promise<void>((resolve) => (timer = setTimeout(resolve, deadlineMs)));
+      let deadline: NodeJS.Timeout | undefined;
+      const late = new Promise<void>((resolve) => (deadline = setTimeout(resolve, deadlineMs)));
       await Promise.race([drained.promise, late]);
-      clearTimeout(timer);
+      clearTimeout(deadline);
     }
     await Promise.all(Array.from(lanes.values(), (lane) => lane.close()));
+    clearTimeout(timer);
     for (const gauge of gauges) gauge[Symbol.dispose]();
   }
 

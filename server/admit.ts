@@ -112,58 +112,77 @@ export function createAdmission(options: AdmissionOptions): Admission {
     return { ok: true, event, key: partitionKey(event), acceptTime, record };
   };
 
-  const measured = ({ protocol }: Submission, admitted: Admitted): Admitted => {
-    const outcome = admitted.ok ? "accepted" : admitted.failure.reason;
-    telemetry.count("weir.ingest.events", { protocol, outcome });
-    if (admitted.ok) {
-      telemetry.record("weir.ingest.event.size", { protocol }, encodedSize(admitted.acceptance.event));
+  /** Counts what became of events of one edge. */
+  const measure = (protocol: Submission["protocol"], admitted: readonly Admitted[]): void => {
+    const outcomes = new Map<"accepted" | Failure["reason"], number>();
+    for (const each of admitted) {
+      const outcome = each.ok ? "accepted" : each.failure.reason;
+      outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
+      if (each.ok) {
+        telemetry.record("weir.ingest.event.size", { protocol }, encodedSize(each.acceptance.event));
+      }
     }
-    return admitted;
+    for (const [outcome, events] of outcomes) {
+      telemetry.count("weir.ingest.events", { protocol, outcome }, events);
+    }
   };
 
   /** Waits for what becomes of an event that was prepared and handed in. */
   const conclude = async (
-    submission: Submission,
+    { path }: Submission,
     { event, key, acceptTime }: Prepared,
     published: Promise<PublishResult> | PublishRefusal,
   ): Promise<Admitted> => {
     const result = await published;
-    if (result.outcome !== "acknowledged") {
-      return measured(submission, { ok: false, failure: failureOfPublish(result, submission.path) });
-    }
+    if (result.outcome !== "acknowledged") return { ok: false, failure: failureOfPublish(result, path) };
     const { position } = result;
-    return measured(submission, { ok: true, acceptance: { event, partitionKey: key, position, acceptTime } });
+    return { ok: true, acceptance: { event, partitionKey: key, position, acceptTime } };
+  };
+
+  /** The outcome of a single event, counted. */
+  const measured = async (
+    submission: Submission,
+    admitted: Promise<Admitted> | Admitted,
+  ): Promise<Admitted> => {
+    const outcome = await admitted;
+    measure(submission.protocol, [outcome]);
+    return outcome;
   };
 
   return {
     check,
-    async admit(submission, signal) {
+    admit(submission, signal) {
       const prepared = prepare(submission);
       if (!prepared.ok) return measured(submission, prepared);
-      return await conclude(submission, prepared, producer.publish(prepared.record, signal));
+      const published = producer.publish(prepared.record, signal);
+      return measured(submission, conclude(submission, prepared, published));
     },
     async admitAll(submissions, signal) {
-      const [first] = submissions;
-      if (first !== undefined)
-        telemetry.record("weir.ingest.batch.size", { protocol: first.protocol }, submissions.length);
       const heldBack = new Map<string, PublishRefusal>();
-      const admitted = submissions.map(async (submission) => {
-        const prepared = prepare(submission);
-        if (!prepared.ok) return measured(submission, prepared);
-        const { key, record } = prepared;
-        const published = heldBack.get(key) ?? producer.offer(record, signal);
-        if (!(published instanceof Promise) && !isOfRecord(published)) heldBack.set(key, published);
-        return await conclude(submission, prepared, published);
-      });
-      return await Promise.all(admitted);
+      const admitted = await Promise.all(
+        submissions.map((submission) => {
+          const prepared = prepare(submission);
+          if (!prepared.ok) return Promise.resolve(prepared);
+          const { key, record } = prepared;
+          const published = heldBack.get(key) ?? producer.offer(record, signal);
+          if (!(published instanceof Promise) && !isOfRecord(published)) heldBack.set(key, published);
+          return conclude(submission, prepared, published);
+        }),
+      );
+      const [first] = submissions;
+      if (first !== undefined) {
+        telemetry.record("weir.ingest.batch.size", { protocol: first.protocol }, submissions.length);
+        measure(first.protocol, admitted);
+      }
+      return admitted;
     },
     async enqueue(submission, signal) {
       const prepared = prepare(submission);
-      if (!prepared.ok) return { admitted: Promise.resolve(measured(submission, prepared)) };
+      if (!prepared.ok) return { admitted: measured(submission, prepared) };
       for (;;) {
         const published = producer.offer(prepared.record, signal);
         if (published instanceof Promise || published.cause !== "QUEUE_FULL") {
-          return { admitted: conclude(submission, prepared, published) };
+          return { admitted: measured(submission, conclude(submission, prepared, published)) };
         }
         await producer.room();
       }
