@@ -1,18 +1,10 @@
-import { type Client, createClient, type Interceptor } from "@connectrpc/connect";
-import { createConnectTransport } from "@connectrpc/connect-web";
+import { type Client, createClient } from "@connectrpc/connect";
 import { IngestService } from "./gen/weir/v1/ingest_pb.ts";
 import { SearchService } from "./gen/weir/v1/search_pb.ts";
 import { createPublisher, type Publisher, type PublisherOptions } from "./publisher.ts";
+import { createTransport, type WeirClientOptions } from "./transport.ts";
 
-/** What a client of Weir needs. */
-export interface WeirClientOptions {
-  /** Where Weir answers: an absolute http or https URL, such as "http://127.0.0.1:8080"; a path in it is kept. */
-  readonly baseUrl: string;
-  /** The bearer token, or what gives one: it is asked before every call, so it can hand out a fresh one. */
-  readonly token: string | (() => string | Promise<string>);
-  /** How long a call may take, in milliseconds; 10,000 by default. For one call: `{ timeoutMs }` after its request. */
-  readonly timeoutMs?: number | undefined;
-}
+export { type WeirClientOptions } from "./transport.ts";
 
 /** Weir's services. Every method of the contract is a function: `weir.search.getEvent({ name })`. */
 export interface WeirClient {
@@ -49,36 +41,11 @@ export interface WeirClient {
  * ```
  */
 export function createWeirClient(options: WeirClientOptions): WeirClient {
-  if (!URL.canParse(options.baseUrl) || !/^https?:$/.test(new URL(options.baseUrl).protocol)) {
-    throw new TypeError(`baseUrl must be an absolute http or https URL, not "${options.baseUrl}"`);
-  }
-  const transport = createConnectTransport({
-    baseUrl: options.baseUrl,
-    useBinaryFormat: true,
-    interceptors: [bearer(options.token)],
-    defaultTimeoutMs: options.timeoutMs ?? 10_000,
-  });
+  const transport = createTransport(options);
   const ingest = createClient(IngestService, transport);
   return {
     ingest,
     search: createClient(SearchService, transport),
     publisher: (publisherOptions) => createPublisher(ingest, publisherOptions),
   };
-}
-
-function bearer(token: WeirClientOptions["token"]): Interceptor {
-  return (next) => async (request) => {
-    const value = typeof token === "string" ? token : await beforeAbort(token, request.signal);
-    request.header.set("authorization", `Bearer ${value}`);
-    return next(request);
-  };
-}
-
-/** Connect's deadline raises the signal but does not end an interceptor: a token that never comes must not hang a call. */
-async function beforeAbort(token: () => string | Promise<string>, signal: AbortSignal): Promise<string> {
-  signal.throwIfAborted();
-  const aborted = new Promise<never>((_, reject) => {
-    signal.addEventListener("abort", () => reject(signal.reason as Error), { once: true });
-  });
-  return Promise.race([token(), aborted]);
 }

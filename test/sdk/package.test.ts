@@ -30,6 +30,7 @@ test("plain JavaScript uses it once it is installed", async () => {
   project.write(
     "plain.js",
     `import * as sdk from "@weir/sdk";
+import { createWeirAdminClient } from "@weir/sdk/admin";
 import { SearchService } from "@weir/sdk/gen/weir/v1/search_pb";
 const event = sdk.cloudEvent({ id: "1", source: "/shop", type: "t", time: "2026-11-01T09:30:00Z", data: "grün" });
 const weir = sdk.createWeirClient({ baseUrl: "http://127.0.0.1:1", token: "none" });
@@ -37,6 +38,7 @@ const error = await weir.ingest.createEvent({ event }).catch(sdk.weirErrorOf);
 console.log(JSON.stringify([
   Object.keys(sdk), SearchService.typeName, new TextDecoder().decode(sdk.dataOf(event)),
   sdk.attributeOf(event, "time"), sdk.formatEventName("/shop", "1"), error.reason ?? "not Weir's", error.code,
+  Object.keys(createWeirAdminClient({ baseUrl: "http://127.0.0.1:1", token: "none" })),
 ]));`,
   );
   expect(JSON.parse(await project.run("node", ["plain.js"]))).toEqual([
@@ -60,6 +62,7 @@ console.log(JSON.stringify([
     "events/%2Fshop:1",
     "not Weir's",
     expect.any(Number),
+    ["accounting", "audit", "deadLetters"],
   ]);
 });
 
