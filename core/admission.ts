@@ -50,13 +50,13 @@ export const DEFAULT_LIMITS: Limits = {
  */
 export function checkAdmission(event: CloudEvent, now: number, limits: Limits): Fault[] {
   const faults = createFaults();
-  const tooLarge = (field: string, what: string, actual: number, limit: number, unit: string): void => {
+  const tooLarge = (field: string, what: () => string, actual: number, limit: number, unit: string): void => {
     if (actual <= limit) return;
     const metadata = { limit: String(limit), actual: String(actual), unit };
-    faults.add(field, "TOO_LARGE", `${what} has ${actual} ${unit}; at most ${limit} are taken.`, metadata);
+    faults.add(field, "TOO_LARGE", `${what()} has ${actual} ${unit}; at most ${limit} are taken.`, metadata);
   };
-  tooLarge("", "The event in its protobuf encoding", encodedSize(event), limits.eventBytes, "bytes");
-  tooLarge("", "The event", event.extensions.size, limits.extensions, "extension attributes");
+  tooLarge("", () => "The event in its protobuf encoding", encodedSize(event), limits.eventBytes, "bytes");
+  tooLarge("", () => "The event", event.extensions.size, limits.extensions, "extension attributes");
   const valueLimits: Readonly<Record<string, number>> = {
     id: limits.idBytes,
     source: limits.sourceBytes,
@@ -65,8 +65,14 @@ export function checkAdmission(event: CloudEvent, now: number, limits: Limits): 
   };
   for (const [name, value] of attributesOf(event)) {
     const limit = Object.hasOwn(valueLimits, name) ? valueLimits[name]! : limits.attributeValueBytes;
-    tooLarge(name, `The value of ${quote(name)}`, utf8Length(value), limit, "bytes");
-    tooLarge(name, `The attribute name ${quote(name)}`, name.length, limits.attributeNameBytes, "bytes");
+    tooLarge(name, () => `The value of ${quote(name)}`, utf8Length(value), limit, "bytes");
+    tooLarge(
+      name,
+      () => `The attribute name ${quote(name)}`,
+      name.length,
+      limits.attributeNameBytes,
+      "bytes",
+    );
   }
   const window = timeFault(event, now, limits);
   if (window !== undefined) faults.add(window.field, window.reason, window.description, window.metadata);

@@ -1,10 +1,5 @@
-import { create } from "@bufbuild/protobuf";
 import { type Fault } from "#core/reason.ts";
-import {
-  type BatchCreateEventsResponse,
-  BatchCreateEventsResponseSchema,
-  type EventResult,
-} from "#gen/weir/v1/ingest_pb.ts";
+import { type BatchCreateEventsResponse, type EventResult } from "#gen/weir/v1/ingest_pb.ts";
 import { type Admitted } from "./admit.ts";
 import { failureOf, toConnectError, toStatus } from "./errors.ts";
 import { toReceipt } from "./wire.ts";
@@ -18,9 +13,11 @@ export function toOutcome(admitted: Admitted): Exclude<EventResult["outcome"], {
 
 /** What became of the events of a batch, by index. */
 export function toBatchResponse(admitted: readonly Admitted[]): BatchCreateEventsResponse {
-  return create(BatchCreateEventsResponseSchema, {
-    results: admitted.map((each) => ({ outcome: toOutcome(each) })),
-  });
+  const results = admitted.map((each): EventResult => ({
+    $typeName: "weir.v1.EventResult",
+    outcome: toOutcome(each),
+  }));
+  return { $typeName: "weir.v1.BatchCreateEventsResponse", results };
 }
 
 /** What a batch may hold. */

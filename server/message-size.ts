@@ -1,4 +1,6 @@
 import { toBinary } from "@bufbuild/protobuf";
+import { timestampSize } from "#core/encoded-size.ts";
+import { isTimestampInRange } from "#core/timestamp.ts";
 import {
   type CloudEvent,
   type CloudEvent_CloudEventAttributeValue as AttributeValue,
@@ -36,9 +38,17 @@ function attributeSize(value: AttributeValue): number {
       return field(Buffer.byteLength(attr.value));
     case "ceBytes":
       return field(attr.value.length);
+    case "ceTimestamp": {
+      const time = { text: "", seconds: Number(attr.value.seconds), nanos: attr.value.nanos };
+      return isTimestampInRange(time.seconds, time.nanos) ? field(timestampSize(time)) : encodedLength(value);
+    }
     default:
-      return toBinary(CloudEvent_CloudEventAttributeValueSchema, value, { writeUnknownFields: false }).length;
+      return encodedLength(value);
   }
+}
+
+function encodedLength(value: AttributeValue): number {
+  return toBinary(CloudEvent_CloudEventAttributeValueSchema, value, { writeUnknownFields: false }).length;
 }
 
 /** A field that proto3 leaves out where it is empty. */

@@ -17,9 +17,7 @@ import {
   type Event,
   EventSchema,
   type LogPosition as LogPositionMessage,
-  LogPositionSchema,
   type Receipt,
-  ReceiptSchema,
   Severity,
   Stage,
 } from "#gen/weir/v1/event_pb.ts";
@@ -145,17 +143,19 @@ export interface Acceptance {
 
 /** The receipt of an event that is on the log. */
 export function toReceipt({ event, partitionKey, position, acceptTime }: Acceptance): Receipt {
-  return create(ReceiptSchema, {
+  return {
+    $typeName: "weir.v1.Receipt",
     name: formatEventName(event.source, event.id),
     partitionKey,
     position: toLogPositionMessage(position),
     stage: Stage.ACCEPTED,
     acceptTime: fromMillis(acceptTime),
-  });
+    deadLetter: "",
+  };
 }
 
 function toLogPositionMessage({ topic, partition, offset }: LogPosition): LogPositionMessage {
-  return create(LogPositionSchema, { topic, partition, offset });
+  return { $typeName: "weir.v1.LogPosition", topic, partition, offset };
 }
 
 /** Whole microseconds since 1970 of a message's time, cut off towards the past; undefined where it is out of range. */
@@ -174,5 +174,10 @@ export function fromMicros(micros: bigint): TimestampMessage {
 }
 
 function fromMillis(millis: number): TimestampMessage {
-  return fromMicros(BigInt(millis) * 1_000n);
+  const seconds = Math.floor(millis / 1_000);
+  return {
+    $typeName: "google.protobuf.Timestamp",
+    seconds: BigInt(seconds),
+    nanos: (millis - seconds * 1_000) * 1_000_000,
+  };
 }
