@@ -1,4 +1,5 @@
 import { type DeadLetterReason, encodeDeadLetter } from "#core/dead-letter.ts";
+import { type LogPosition } from "#core/event.ts";
 import { partitionFor } from "#core/partition.ts";
 import { timestampFrom } from "#core/timestamp.ts";
 import { decodeUtf8 } from "#core/utf8.ts";
@@ -18,6 +19,16 @@ export interface DeadLetterOptions {
   readonly group: string;
 }
 
+/** What is known of a dead letter that is durable. */
+export interface LetterReceipt {
+  /** Where the letter stands in the dead-letter topic. */
+  readonly position: LogPosition;
+  /** The letter's time, in milliseconds since 1970. */
+  readonly time: number;
+  /** Which replay of a record the record was: 0 for one as it first came. */
+  readonly attempt: number;
+}
+
 /**
  * Sets a record aside: resolves once its dead letter is durable in the dead-letter topic, rejects with a KafkaError where
  * that is not certain (it may then be there twice, under the same key). `detail` says what was wrong, for a person.
@@ -27,20 +38,21 @@ export type SetAside = (
   reason: DeadLetterReason,
   detail: string,
   signal?: AbortSignal,
-) => Promise<void>;
+) => Promise<LetterReceipt>;
 
 /** Writes the dead letters of a consumer group (design § 9). */
 export function createDeadLetters({ producer, topic, group }: DeadLetterOptions): SetAside {
   return async (record, reason, detail, signal) => {
     const { topic: from, partition, offset, timestamp, key, headers, value } = record;
     const now = Date.now();
+    const attempt = replaysOf(record);
     const letter = encodeDeadLetter({
       reason,
       detail,
       group,
       position: { topic: from, partition, offset },
       timestamp,
-      attempt: replaysOf(record),
+      attempt,
       key,
       headers,
       value,
@@ -57,7 +69,7 @@ export function createDeadLetters({ producer, topic, group }: DeadLetterOptions)
       },
       signal,
     );
-    if (result.outcome === "acknowledged") return;
+    if (result.outcome === "acknowledged") return { position: result.position, time: now, attempt };
     throw new KafkaError(
       `The dead letter of ${letter.id} is not known to be in ${topic.name}: ${result.detail}`,
     );

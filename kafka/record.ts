@@ -50,7 +50,7 @@ export function decodeRecord(record: ReceivedRecord): Result<StoredEvent> {
     const value: StoredEvent = {
       event: decoded.value,
       acceptTime: acceptTimeOf(headers) ?? timestamp,
-      principal: text(headers, PRINCIPAL) ?? "",
+      principal: principalOf(record) ?? "",
       traceParent: text(headers, TRACE_PARENT),
       traceState: text(headers, TRACE_STATE),
       position: { topic, partition, offset },
@@ -77,6 +77,11 @@ export function withTraceContext(record: OutgoingRecord, context: TraceContext):
 /** The trace context of a record, whoever wrote it; without a traceparent where there is none that conforms. */
 export function traceContextOfRecord({ headers }: RecordContent): TraceContext {
   return traceContextOf((name) => text(headers, name));
+}
+
+/** Who sent a record by way of Weir, whether it holds an event or not: the token's subject; undefined where it does not say. */
+export function principalOf({ headers }: RecordContent): string | undefined {
+  return text(headers, PRINCIPAL);
 }
 
 function optional(name: string, value: string | undefined): RecordHeader[] {

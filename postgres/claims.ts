@@ -1,5 +1,12 @@
 import { type StoredEvent } from "#core/event.ts";
 
+import {
+  insertDeadLetters,
+  insertDuplicates,
+  insertSkips,
+  type SetAsideRecord,
+  type Skip,
+} from "./accounting.ts";
 import { insertEvents } from "./events.ts";
 import { type Database } from "./pool.ts";
 import { transaction, type Tx } from "./tx.ts";
@@ -21,22 +28,34 @@ export interface Claim {
   readonly owner: string;
 }
 
-/** What one batch of a partition came to. */
+/** What a stretch of a partition came to. Every offset of it is one of the three, so that each is accounted for. */
 export interface Batch {
-  /** The events to store: the decodable records below `nextOffset`. May be empty. */
+  /** The events to store. */
   readonly events: readonly StoredEvent[];
-  /** One past the last record of the batch, whatever became of it. */
+  /** The records that were set aside: their letters are durable. */
+  readonly deadLetters: readonly SetAsideRecord[];
+  /** What the stretch has no records for. */
+  readonly skips: readonly Skip[];
+  /** One past the stretch's end. */
   readonly nextOffset: bigint;
-  /** How many records the batch had, those without an event included. */
-  readonly records: number;
 }
 
 /** What became of a batch. */
 export type PersistResult =
-  /** Durable. `duplicates` were offered and their key was there already. */
-  | { readonly outcome: "stored"; readonly written: number; readonly duplicates: number }
+  | ({ readonly outcome: "stored" } & StoredCounts)
   /** Another member has taken the partition over: nothing was written, and nothing ever will be under this claim. */
   | { readonly outcome: "fenced" };
+
+/** What became of the events of a batch that is durable. */
+export interface StoredCounts {
+  readonly written: number;
+  /** Their key had a row of another record, with the same attributes and payload. */
+  readonly duplicates: number;
+  /** As duplicates, but something differed. */
+  readonly conflicts: number;
+  /** They were stored before: the batch, or a part of it, was offered again. */
+  readonly redelivered: number;
+}
 
 const TAKE_OVER = `
 insert into consumer.checkpoint as held (group_id, topic, partition, owner, epoch)
@@ -87,7 +106,7 @@ export async function takeOver(
 }
 
 /**
- * Stores a batch and moves the checkpoint past it, in one transaction: either both are durable or neither. The same
+ * Stores a batch and moves the checkpoint past it, in one transaction: either all of it is durable or nothing. The same
  * batch may be offered again after any error, a lost COMMIT included, whole or in parts.
  *
  * @throws what PostgreSQL or the connection said; see {@link classify} for what to do then.
@@ -95,13 +114,29 @@ export async function takeOver(
 export async function persistBatch(db: Database, claim: Claim, batch: Batch): Promise<PersistResult> {
   return transaction(db, async (tx) => {
     if (!(await advanceCheckpoint(tx, claim, batch))) return { outcome: "fenced" };
-    const written = await insertEvents(tx, batch.events);
-    return { outcome: "stored", written: written.length, duplicates: batch.events.length - written.length };
+    const { written, repeated } = await insertEvents(tx, batch.events);
+    await insertDuplicates(tx, repeated);
+    await insertDeadLetters(tx, claim.group, batch.deadLetters);
+    await insertSkips(tx, claim, batch.skips);
+    const others = repeated.filter(({ isSamePosition }) => !isSamePosition);
+    const conflicts = others.filter(({ differs }) => differs).length;
+    return {
+      outcome: "stored",
+      written: written.length,
+      duplicates: others.length - conflicts,
+      conflicts,
+      redelivered: repeated.length - others.length,
+    };
   });
 }
 
 /** Moves the checkpoint of a claim; false where the claim is fenced, and then nothing has changed. */
-async function advanceCheckpoint(tx: Tx, claim: Claim, { nextOffset, records }: Batch): Promise<boolean> {
+async function advanceCheckpoint(
+  tx: Tx,
+  claim: Claim,
+  { events, deadLetters, nextOffset }: Batch,
+): Promise<boolean> {
+  const records = events.length + deadLetters.length;
   const { rowCount } = await tx.query({
     name: "claims.advance",
     text: ADVANCE,

@@ -1,13 +1,13 @@
-import { type CloudEvent, type StoredEvent } from "#core/event.ts";
+import { type StoredEvent } from "#core/event.ts";
 import { severityOf } from "#core/severity.ts";
 import { tagsOf } from "#core/tags.ts";
-import { toMicros } from "#core/timestamp.ts";
 
 import { type ElementType, type ElementValue, encodeArray } from "./binary-format.ts";
+import { extensionsJson, millisToMicros, occurredAt, partsOf } from "./event-values.ts";
+import { findRepeats, type Repeat } from "./repeats.ts";
 import { type Tx } from "./tx.ts";
 
-/** What one statement carries at most, unless a single event is larger: it bounds the memory on either side. */
-const STATEMENT_BYTES = 4 * 1024 * 1024;
+export { occurredAt } from "./event-values.ts";
 
 /** How a column of events.event is filled: an array of its values for a whole statement. */
 interface Column {
@@ -47,7 +47,7 @@ const COLUMNS: readonly Column[] = [
   column("trace_parent", "text", (stored) => stored.traceParent),
   column("trace_state", "text", (stored) => stored.traceState),
   column("tags", "text", ({ event }) => arrayText(tagsOf(event)), "text[]"),
-  column("extensions", "text", ({ event }) => JSON.stringify(Object.fromEntries(event.extensions)), "jsonb"),
+  column("extensions", "text", ({ event }) => extensionsJson(event), "jsonb"),
   column("data", "bytea", ({ event }) => event.data?.bytes),
 ];
 
@@ -61,53 +61,36 @@ from unnest(${COLUMNS.map(({ type }, index) => `$${index + 1}::${type}[]`).join(
 on conflict (source, id, occurred_at) do nothing
 returning topic, partition, "offset"`;
 
-/**
- * The value of the column occurred_at, in microseconds since 1970: the event's time, cut to the microsecond. An event
- * without a time (a foreign record; ingest demands one) has its accept time instead, which is the record's own: so a
- * redelivery of the record meets its own row, and another record is another event.
- */
-export function occurredAt(stored: {
-  readonly event: Pick<CloudEvent, "time">;
-  readonly acceptTime: number;
-}): bigint {
-  return stored.event.time === undefined ? millisToMicros(stored.acceptTime) : toMicros(stored.event.time);
+/** What became of events that were offered: each is in one of the two, in the order given. */
+export interface Inserted {
+  readonly written: readonly StoredEvent[];
+  /** Those whose key has a row from before, or from an event earlier in the same list. */
+  readonly repeated: readonly Repeat[];
 }
 
 /**
- * Inserts what is not there yet by (source, id, occurred_at), in the order given, and answers the events that were
- * written; the others are duplicates, of an earlier row or of one in the same list.
+ * Inserts what is not there yet by (source, id, occurred_at), in the order given. Where all of it is new that is one
+ * statement for each part; only repeats cost further ones.
  */
-export async function insertEvents(tx: Tx, events: readonly StoredEvent[]): Promise<readonly StoredEvent[]> {
-  const written = new Set<string>();
+export async function insertEvents(tx: Tx, events: readonly StoredEvent[]): Promise<Inserted> {
+  const inserted = new Set<string>();
   for (const part of partsOf(events)) {
     const { rows } = await tx.query<{ topic: string; partition: number; offset: string }>({
       name: "events.insert",
       text: INSERT,
       values: COLUMNS.map((each) => each.encode(part)),
     });
-    for (const row of rows) written.add(`${row.offset} ${row.partition} ${row.topic}`);
+    for (const row of rows) inserted.add(`${row.offset} ${row.partition} ${row.topic}`);
   }
-  // Deleted as it is met, so that what is offered twice is answered once.
-  return events.filter(({ position: { offset, partition, topic } }) =>
-    written.delete(`${offset} ${partition} ${topic}`),
-  );
-}
-
-function* partsOf(events: readonly StoredEvent[]): Generator<readonly StoredEvent[]> {
-  let [start, bytes] = [0, 0];
-  for (const [index, { event }] of events.entries()) {
-    const size = event.data?.bytes.byteLength ?? 0;
-    if (index > start && bytes + size > STATEMENT_BYTES) {
-      yield events.slice(start, index);
-      [start, bytes] = [index, 0];
-    }
-    bytes += size;
+  if (inserted.size === events.length) return { written: events, repeated: [] };
+  const written: StoredEvent[] = [];
+  const others: StoredEvent[] = [];
+  for (const each of events) {
+    const { offset, partition, topic } = each.position;
+    // Deleted as it is met, so that what is offered twice is written once.
+    (inserted.delete(`${offset} ${partition} ${topic}`) ? written : others).push(each);
   }
-  if (start < events.length) yield events.slice(start);
-}
-
-function millisToMicros(millis: number): bigint {
-  return BigInt(millis) * 1_000n;
+  return { written, repeated: await findRepeats(tx, others) };
 }
 
 /** The text of a text[]: unnest cannot take an array of arrays of different lengths. */

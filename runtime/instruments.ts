@@ -11,8 +11,11 @@ export interface Counters {
     readonly topic: string;
     readonly outcome: "acknowledged" | "refused" | "unknown";
   };
-  "weir.persist.records": { readonly outcome: "written" | "duplicate" | "dead_lettered" };
+  "weir.persist.records": {
+    readonly outcome: "written" | "duplicate" | "conflict" | "redelivered" | "dead_lettered";
+  };
   "weir.persist.batches": { readonly outcome: "stored" | "fenced" | "failed" };
+  "weir.persist.skipped": { readonly kind: "NO_RECORD" | "LOST" | "ELSEWHERE" };
   "weir.persist.gaps": { readonly topic: string };
   "weir.dead_letters": { readonly reason: Reason };
   "weir.trace.spans": { readonly outcome: "exported" | "failed" | "dropped" };
@@ -90,13 +93,20 @@ export const COUNTERS: { readonly [N in keyof Counters]: Instrument<Counters[N]>
   },
   "weir.persist.records": {
     unit: "{record}",
-    help: "Records that left the log, by what became of them.",
-    labels: { outcome: ["written", "duplicate", "dead_lettered"] },
+    help:
+      "Records that left the log, by what became of them. Duplicate: the event was stored from another record; conflict: " +
+      "so it was, and differs; redelivered: the record was read again.",
+    labels: { outcome: ["written", "duplicate", "conflict", "redelivered", "dead_lettered"] },
   },
   "weir.persist.batches": {
     unit: "{batch}",
     help: "Transactions of the persist role, by outcome.",
     labels: { outcome: STORED },
+  },
+  "weir.persist.skipped": {
+    unit: "{offset}",
+    help: "Offsets that were passed without a record, by why. NO_RECORD: control records, aborted transactions, compaction.",
+    labels: { kind: ["NO_RECORD", "LOST", "ELSEWHERE"] },
   },
   "weir.persist.gaps": {
     unit: "{record}",

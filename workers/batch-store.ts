@@ -5,7 +5,8 @@ import { type StoredEvent } from "#core/event.ts";
 import { type Fault } from "#core/reason.ts";
 import { type SetAside } from "#kafka/dead-letters.ts";
 import { type ReceivedRecord } from "#kafka/ports.ts";
-import { decodeRecord } from "#kafka/record.ts";
+import { decodeRecord, principalOf } from "#kafka/record.ts";
+import { type SetAsideRecord, type Skip } from "#postgres/accounting.ts";
 import { type Claim, persistBatch, type PersistResult } from "#postgres/claims.ts";
 import { classify } from "#postgres/failures.ts";
 import { type Database } from "#postgres/pool.ts";
@@ -28,10 +29,11 @@ interface Item {
   readonly event: StoredEvent;
 }
 
-/** A stretch of the log; records without an item are dead letters already. */
+/** A stretch of the log: its events, the records that were set aside already, and what it has no records for. */
 interface Part {
   readonly items: readonly Item[];
-  readonly records: number;
+  readonly deadLetters: readonly SetAsideRecord[];
+  readonly skips: readonly Skip[];
   readonly nextOffset: bigint;
 }
 
@@ -39,57 +41,70 @@ interface Part {
 const TRIES = 3;
 const PAUSE_MS = 200;
 
-/**
- * Stores the records of a claimed partition, one or more: when it resolves, every one of them is a row, a duplicate or a
- * dead letter, and the checkpoint is past them, at the offset that it answers. Dead letters are durable before the
- * checkpoint passes them.
- *
- * Rejects with a FencedError where another member has taken the partition over (nothing was written), and with what
- * failed where the database or the dead-letter topic is away: the same records may then be given again.
- */
-export type StoreBatch = (
-  claim: Claim,
-  records: readonly ReceivedRecord[],
-  signal: AbortSignal,
-) => Promise<bigint>;
+/** Stores stretches of claimed partitions. */
+export interface BatchStore {
+  /**
+   * Stores the records of a stretch, one or more, from the offset that it begins with: when it resolves, every offset of it
+   * is a row, a duplicate, a dead letter or a skip, and the checkpoint is past them, at the offset that it answers. Dead
+   * letters are durable before the checkpoint passes them.
+   *
+   * Rejects with a FencedError where another member has taken the partition over (nothing was written), and with what
+   * failed where the database or the dead-letter topic is away: the same records may then be given again.
+   */
+  store(claim: Claim, from: bigint, records: readonly ReceivedRecord[], signal: AbortSignal): Promise<bigint>;
+  /** Passes a stretch without records, as `store` does. */
+  skip(claim: Claim, skip: Skip, signal?: AbortSignal): Promise<void>;
+}
 
-/** See {@link StoreBatch}. */
-export function createBatchStore({ db, setAside, telemetry, log }: BatchStoreOptions): StoreBatch {
+/** See {@link BatchStore}. */
+export function createBatchStore({ db, setAside, telemetry, log }: BatchStoreOptions): BatchStore {
   async function deadLetter(
     record: ReceivedRecord,
+    event: StoredEvent | undefined,
     reason: DeadLetterReason,
     detail: string,
     signal: AbortSignal,
-  ): Promise<void> {
-    await setAside(record, reason, detail, signal);
+  ): Promise<SetAsideRecord> {
+    const letter = await setAside(record, reason, detail, signal);
     telemetry.count("weir.dead_letters", { reason });
-    const { topic, partition, offset } = record;
+    const { topic, partition, offset, timestamp, value } = record;
     log.warn("A record became a dead letter", { topic, partition, offset, reason, detail });
+    return {
+      position: { topic, partition, offset },
+      reason,
+      detail,
+      time: letter.time,
+      recordTime: timestamp,
+      attempt: letter.attempt,
+      value,
+      event: event?.event,
+      principal: event?.principal ?? principalOf(record),
+      letter: letter.position,
+    };
   }
 
-  async function storePart(claim: Claim, part: Part, signal: AbortSignal): Promise<void> {
+  async function storePart(claim: Claim, part: Part, signal?: AbortSignal): Promise<void> {
     try {
       await commit(claim, part, signal);
     } catch (error) {
       const [first, ...others] = part.items;
-      if (classify(error) !== "data" || first === undefined) throw error;
+      if (classify(error) !== "data" || first === undefined || signal === undefined) throw error;
       if (others.length === 0) {
         const detail = `PostgreSQL refused it: ${error instanceof Error ? error.message : String(error)}`;
-        await deadLetter(first.record, "UNPERSISTABLE", detail, signal);
-        return commit(claim, { ...part, items: [] }, signal);
+        const letter = await deadLetter(first.record, first.event, "UNPERSISTABLE", detail, signal);
+        return commit(claim, { ...part, items: [], deadLetters: [...part.deadLetters, letter] }, signal);
       }
       // One of them cannot be stored: halve until it is alone. Each half moves the checkpoint by itself.
-      const left = part.items.slice(0, part.items.length >> 1);
-      const right = part.items.slice(left.length);
-      const nextOffset = right[0]!.record.offset;
-      await storePart(claim, { items: left, records: left.length, nextOffset }, signal);
-      await storePart(claim, { ...part, items: right, records: part.records - left.length }, signal);
+      const [left, right] = halve(part);
+      await storePart(claim, left, signal);
+      await storePart(claim, right, signal);
     }
   }
 
   /** One transaction, tried again where that can help. */
-  async function commit(claim: Claim, part: Part, signal: AbortSignal): Promise<void> {
-    const { items, records, nextOffset } = part;
+  async function commit(claim: Claim, part: Part, signal?: AbortSignal): Promise<void> {
+    const { items, ...rest } = part;
+    const records = items.length + part.deadLetters.length;
     for (let attempt = 1; ; attempt += 1) {
       const began = performance.now();
       const ended = (outcome: "stored" | "fenced" | "failed"): void => {
@@ -98,7 +113,7 @@ export function createBatchStore({ db, setAside, telemetry, log }: BatchStoreOpt
       };
       try {
         const events = items.map(({ event }) => event);
-        const result = await persistBatch(db, claim, { events, records, nextOffset });
+        const result = await persistBatch(db, claim, { ...rest, events });
         ended(result.outcome);
         if (result.outcome === "stored" && events.length > 0)
           telemetry.record("weir.persist.age", {}, ageOf(events));
@@ -108,30 +123,82 @@ export function createBatchStore({ db, setAside, telemetry, log }: BatchStoreOpt
         ended("failed");
         if (classify(error) === "data" || attempt === TRIES) throw error;
         log.warn("A batch could not be stored and is tried again", { attempt, records, error });
-        await sleep(PAUSE_MS, undefined, { signal });
+        await sleep(PAUSE_MS, undefined, signal && { signal });
       }
     }
   }
 
-  function account(claim: Claim, { items, records }: Part, result: PersistResult): void {
+  function account(claim: Claim, { items, deadLetters, skips }: Part, result: PersistResult): void {
     if (result.outcome === "fenced") throw new FencedError(claim);
-    telemetry.record("weir.persist.batch.size", {}, records);
-    telemetry.count("weir.persist.records", { outcome: "written" }, result.written);
-    telemetry.count("weir.persist.records", { outcome: "duplicate" }, result.duplicates);
-    telemetry.count("weir.persist.records", { outcome: "dead_lettered" }, records - items.length);
+    const { written, duplicates, conflicts, redelivered } = result;
+    if (items.length + deadLetters.length > 0)
+      telemetry.record("weir.persist.batch.size", {}, items.length + deadLetters.length);
+    telemetry.count("weir.persist.records", { outcome: "written" }, written);
+    telemetry.count("weir.persist.records", { outcome: "duplicate" }, duplicates);
+    telemetry.count("weir.persist.records", { outcome: "conflict" }, conflicts);
+    telemetry.count("weir.persist.records", { outcome: "redelivered" }, redelivered);
+    telemetry.count("weir.persist.records", { outcome: "dead_lettered" }, deadLetters.length);
+    for (const { from, to, kind } of skips)
+      telemetry.count("weir.persist.skipped", { kind }, Number(to - from));
+    if (conflicts > 0) {
+      const { topic, partition } = claim;
+      log.warn("Events have the name and time of others that differ from them, and are not stored", {
+        topic,
+        partition,
+        conflicts,
+      });
+    }
   }
 
-  return async (claim, records, signal) => {
-    const items: Item[] = [];
-    for (const record of records) {
-      const decoded = decodeRecord(record);
-      if (decoded.ok) items.push({ record, event: decoded.value });
-      else await deadLetter(record, reasonOf(decoded.faults), detailOf(decoded.faults), signal);
-    }
-    const nextOffset = records[records.length - 1]!.offset + 1n;
-    await storePart(claim, { items, records: records.length, nextOffset }, signal);
-    return nextOffset;
+  return {
+    async store(claim, from, records, signal) {
+      const items: Item[] = [];
+      const deadLetters: SetAsideRecord[] = [];
+      for (const record of records) {
+        const decoded = decodeRecord(record);
+        if (decoded.ok) items.push({ record, event: decoded.value });
+        else {
+          const { faults } = decoded;
+          deadLetters.push(await deadLetter(record, undefined, reasonOf(faults), detailOf(faults), signal));
+        }
+      }
+      const nextOffset = records[records.length - 1]!.offset + 1n;
+      await storePart(claim, { items, deadLetters, skips: holesOf(from, records), nextOffset }, signal);
+      return nextOffset;
+    },
+    skip: (claim, skip, signal) =>
+      storePart(claim, { items: [], deadLetters: [], skips: [skip], nextOffset: skip.to }, signal),
   };
+}
+
+/** The offsets before and between records, which the log has no record for: it gave all that it has. */
+function holesOf(from: bigint, records: readonly ReceivedRecord[]): readonly Skip[] {
+  const holes: Skip[] = [];
+  let expected = from;
+  for (const { offset } of records) {
+    if (offset > expected) holes.push({ from: expected, to: offset, kind: "NO_RECORD" });
+    expected = offset + 1n;
+  }
+  return holes;
+}
+
+/** Two stretches in place of one, each with half of its events and with what else lies in it. */
+function halve({ items, deadLetters, skips, nextOffset }: Part): readonly [Part, Part] {
+  const middle = items.length >> 1;
+  const border = items[middle]!.record.offset;
+  const left: Part = {
+    items: items.slice(0, middle),
+    deadLetters: deadLetters.filter(({ position }) => position.offset < border),
+    skips: skips.filter(({ from }) => from < border),
+    nextOffset: border,
+  };
+  const right: Part = {
+    items: items.slice(middle),
+    deadLetters: deadLetters.filter(({ position }) => position.offset > border),
+    skips: skips.filter(({ from }) => from > border),
+    nextOffset,
+  };
+  return [left, right];
 }
 
 /** How long ago the oldest was accepted, in seconds. */

@@ -1,12 +1,11 @@
 import { type SetAside } from "#kafka/dead-letters.ts";
 import { type ConsumerHandler, type LogRange, type TopicPartition } from "#kafka/ports.ts";
-import { type Claim, persistBatch, takeOver } from "#postgres/claims.ts";
+import { type Claim, takeOver } from "#postgres/claims.ts";
 import { type Database } from "#postgres/pool.ts";
 import { type Logger } from "#runtime/log.ts";
 import { type Telemetry } from "#runtime/telemetry.ts";
 
 import { createBatchStore } from "./batch-store.ts";
-import { FencedError } from "./fenced.ts";
 import { createFindStart } from "./starting-offset.ts";
 
 /** What storing the events topic needs. */
@@ -60,21 +59,22 @@ export function createPersist(options: PersistOptions): Persist {
         ? `This database has no checkpoint, and Kafka says that the group has read on: the records before it may be in another database. To store them here too: ${REWIND}`
         : "Records left the log before they were stored: they are lost to the store";
     log.error(what, { topic, partition, records: gap, checkpoint, committed, logStart });
-    const result = await persistBatch(db, claim, { events: [], nextOffset: start, records: 0 });
-    if (result.outcome === "fenced") throw new FencedError(claim);
+    const kind = start > logStart ? "ELSEWHERE" : "LOST";
+    await store.skip(claim, { from: start - gap, to: start, kind });
     telemetry.count("weir.persist.gaps", { topic }, Number(gap));
   }
 
   /** Does what moves the checkpoint of a partition, and notes where it came to. */
   async function advance(
     { topic, partition }: TopicPartition,
-    work: (claim: Claim) => Promise<bigint>,
+    work: (claim: Claim, from: bigint) => Promise<bigint>,
   ): Promise<void> {
     const key = keyOf({ topic, partition });
     const claim = claims.get(key);
-    if (claim === undefined) throw new Error(`${key} was not taken over`);
+    const from = progress.get(key)?.nextOffset;
+    if (claim === undefined || from === undefined) throw new Error(`${key} was not taken over`);
     try {
-      progress.set(key, { topic, partition, state: "assigned", nextOffset: await work(claim) });
+      progress.set(key, { topic, partition, state: "assigned", nextOffset: await work(claim, from) });
     } catch (error) {
       // It is taken over anew before anything else of it is read.
       claims.delete(key);
@@ -115,12 +115,12 @@ export function createPersist(options: PersistOptions): Persist {
       return start.offset;
     },
 
-    records: (where, records, signal) => advance(where, (claim) => store(claim, records, signal)),
+    records: (where, records, signal) =>
+      advance(where, (claim, from) => store.store(claim, from, records, signal)),
 
     passed: (where, nextOffset) =>
-      advance(where, async (claim) => {
-        const result = await persistBatch(db, claim, { events: [], nextOffset, records: 0 });
-        if (result.outcome === "fenced") throw new FencedError(claim);
+      advance(where, async (claim, from) => {
+        await store.skip(claim, { from, to: nextOffset, kind: "NO_RECORD" });
         return nextOffset;
       }),
 

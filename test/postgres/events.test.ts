@@ -4,17 +4,29 @@ import { expect, test } from "vitest";
 
 import { type StoredEvent } from "#core/event.ts";
 import { parseTimestamp } from "#core/timestamp.ts";
-import { insertEvents, occurredAt } from "#postgres/events.ts";
+import { type Inserted, insertEvents, occurredAt } from "#postgres/events.ts";
 import { classify } from "#postgres/failures.ts";
 import { getEvent, searchEvents } from "#postgres/search.ts";
 import { transaction, type Tx } from "#postgres/tx.ts";
 
-import { sketchEvent, useDatabase } from "./fixture.ts";
+import { type EventSketch, sketchEvent, useDatabase } from "./fixture.ts";
 
 const suite = useDatabase();
-const insert = (...events: StoredEvent[]): Promise<readonly StoredEvent[]> =>
+const offer = (...events: StoredEvent[]): Promise<Inserted> =>
   transaction(suite.db, (tx) => insertEvents(tx, events));
+const insert = async (...events: StoredEvent[]): Promise<readonly StoredEvent[]> =>
+  (await offer(...events)).written;
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
+
+/** A transaction that notes how many bytes each statement carries. */
+function measured(tx: Tx, sizes: number[]): Tx {
+  return {
+    query: (statement: Parameters<Tx["query"]>[0]) => {
+      sizes.push(statement.values!.reduce((sum: number, value: Buffer) => sum + value.length, 0));
+      return tx.query(statement);
+    },
+  } as Tx;
+}
 
 test("of events with one key the first stays, in one list and over several", async () => {
   const key = { id: "twice", time: "2026-11-30T10:00:00.123456Z" };
@@ -24,6 +36,78 @@ test("of events with one key the first stays, in one list and over several", asy
   expect(await insert(a!, b!)).toEqual([a]);
   expect(await insert(c!)).toEqual([]);
   expect((await getEvent(suite.db, { source: "/test", id: "twice" }))?.event).toEqual(a);
+});
+
+test.each<readonly [string, Partial<EventSketch>, { readonly differs: boolean }]>([
+  ["the same in every attribute", {}, { differs: false }],
+  ["its time is written in another way", { time: "2026-11-30T11:00:00.5+01:00" }, { differs: false }],
+  ["its time differs by nanoseconds", { time: "2026-11-30T10:00:00.500000001Z" }, { differs: true }],
+  ["its payload differs", { data: bytes("other") }, { differs: true }],
+  ["it has no payload", { data: undefined }, { differs: true }],
+  ["its type differs", { type: "other" }, { differs: true }],
+  ["it has no subject", { subject: undefined }, { differs: true }],
+  ["its media type differs", { datacontenttype: "text/html" }, { differs: true }],
+  ["it has a schema", { dataschema: "https://acme.example/" }, { differs: true }],
+  [
+    "its extensions stand in another order",
+    {
+      extensions: new Map([
+        ["b", "2"],
+        ["a", "1"],
+      ]),
+    },
+    { differs: false },
+  ],
+  [
+    "an extension differs",
+    {
+      extensions: new Map([
+        ["a", "1"],
+        ["b", "3"],
+      ]),
+    },
+    { differs: true },
+  ],
+  ["it has an extension less", { extensions: new Map([["a", "1"]]) }, { differs: true }],
+])("a repeat from elsewhere on the log is compared: %s", async (name, change, { differs }) => {
+  const sketch: EventSketch = {
+    offset: 1n,
+    id: name,
+    time: "2026-11-30T10:00:00.500Z",
+    data: bytes("payload"),
+    subject: "s",
+    datacontenttype: "text/plain",
+    extensions: new Map([
+      ["a", "1"],
+      ["b", "2"],
+    ]),
+  };
+  const first = sketchEvent(sketch);
+  await insert(first);
+  const repeat = sketchEvent({ ...sketch, ...change, offset: 2n });
+  const fresh = sketchEvent({ offset: 3n });
+  // What is read again has its own row, whatever else has changed.
+  expect(await offer(first, repeat, fresh)).toEqual({
+    written: [fresh],
+    repeated: [
+      { event: first, isSamePosition: true, differs: false },
+      { event: repeat, isSamePosition: false, differs },
+    ],
+  });
+});
+
+test("what is all new costs one statement, and what is all read again one more that brings no payload", async () => {
+  const data = randomBytes(10_000);
+  const events = Array.from({ length: 20 }, (_, index) => sketchEvent({ offset: BigInt(index), data }));
+  const run = async (): Promise<number[]> => {
+    const sizes: number[] = [];
+    await transaction(suite.db, (tx) => insertEvents(measured(tx, sizes), events));
+    return sizes;
+  };
+  expect(await run()).toHaveLength(1);
+  const [, places, ...more] = await run();
+  expect(places).toBeLessThan(20 * 200);
+  expect(more).toEqual([]);
 });
 
 test("the key is the instant to the microsecond, cut off and not rounded, however it is written", async () => {
@@ -71,15 +155,9 @@ test("large payloads go in several statements of the one transaction", async () 
   const events = Array.from({ length: 20 }, (_, index) => sketchEvent({ offset: BigInt(index), data }));
   const sizes: number[] = [];
   const written = await transaction(suite.db, (tx) => {
-    const measured = {
-      query: (statement: Parameters<Tx["query"]>[0]) => {
-        sizes.push(statement.values!.reduce((sum: number, value: Buffer) => sum + value.length, 0));
-        return tx.query(statement);
-      },
-    } as Tx;
-    return insertEvents(measured, events);
+    return insertEvents(measured(tx, sizes), events);
   });
-  expect(written).toEqual(events);
+  expect(written).toEqual({ written: events, repeated: [] });
   expect(sizes).toHaveLength(5);
   expect(Math.max(...sizes)).toBeLessThan(5 * 1024 * 1024);
   const huge = sketchEvent({ offset: 99n, data: randomBytes(6 * 1024 * 1024) });

@@ -14,7 +14,7 @@ const soon = { timeout: 20_000, interval: 50 };
 
 /** A worker without a consumer: what it is told is the test's to say. */
 function idleWorker({ db, group, broker }: Bench): Persist {
-  const setAside = (): Promise<void> => Promise.reject(new Error("nothing of this test is a dead letter"));
+  const setAside = (): Promise<never> => Promise.reject(new Error("nothing of this test is a dead letter"));
   return createPersist({
     db,
     setAside,
@@ -112,5 +112,5 @@ test("a COMMIT whose answer is lost is tried again: stored once, and counted", a
   await expect.poll(() => bench.committed(0), soon).toBe(20n);
   expect(await bench.rows()).toBe(20);
   expect(await worker.metric('weir_persist_batches_total{outcome="failed"}')).toBeGreaterThanOrEqual(1);
-  expect(await worker.metric('weir_persist_records_total{outcome="duplicate"}')).toBeGreaterThan(0);
+  expect(await worker.metric('weir_persist_records_total{outcome="redelivered"}')).toBeGreaterThan(0);
 });

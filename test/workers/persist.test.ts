@@ -74,7 +74,7 @@ describe("the persist role", () => {
     expect(await worker.metric(`weir_consumer_lag{${partition}}`)).toBe(0);
   });
 
-  test("counts what comes again as duplicates, and stores it once", async () => {
+  test("tells what is sent again from what is read again, and stores it once", async () => {
     await using bench = await openBench();
     const records = eventRecords(bench, 50);
     await bench.publish(...records);
@@ -89,7 +89,13 @@ describe("the persist role", () => {
     await using again = bench.work();
     await expect.poll(() => bench.committed(0), soon).toBe(75n);
     expect(await bench.rows()).toBe(50);
-    expect(await again.metric('weir_persist_records_total{outcome="duplicate"}')).toBe(75);
+    // What is read again is no duplicate: it has its own row. What was sent twice is one, and has a row that says so.
+    expect(await again.metric('weir_persist_records_total{outcome="redelivered"}')).toBe(50);
+    expect(await again.metric('weir_persist_records_total{outcome="duplicate"}')).toBe(25);
+    const { rows } = await bench.db.pool.query(
+      'select "offset"::int as at, differs from events.duplicate order by 1',
+    );
+    expect(rows).toEqual(Array.from({ length: 25 }, (_, index) => ({ at: 50 + index, differs: false })));
     expect(await again.metric('weir_persist_records_total{outcome="written"}')).toBe(0);
   });
 
@@ -130,6 +136,11 @@ test("what the log holds without a record for us is passed, so that the lag come
   expect(await bench.checkpoint(0)).toBe(5n);
   expect(await bench.rows()).toBe(3);
   expect(await worker.metric('weir_persist_records_total{outcome="dead_lettered"}')).toBe(0);
+  expect(await worker.metric('weir_persist_skipped_total{kind="NO_RECORD"}')).toBe(2);
+  const { rows } = await bench.db.pool.query(
+    "select from_offset::int, to_offset::int, kind from consumer.skip",
+  );
+  expect(rows).toEqual([{ from_offset: 3, to_offset: 5, kind: "NO_RECORD" }]);
 });
 
 /** The payload by its hash, so that a difference is told without hundreds of kilobytes. */

@@ -14,7 +14,7 @@ async function setCheckpoint(bench: Bench, nextOffset: bigint, partition = 0): P
     partition,
     owner: "past",
   });
-  await persistBatch(bench.db, claim, { events: [], nextOffset, records: 0 });
+  await persistBatch(bench.db, claim, { events: [], deadLetters: [], skips: [], nextOffset });
 }
 
 async function storedOffsets(bench: Bench, partition = 0): Promise<number[]> {
@@ -63,6 +63,7 @@ test("without a checkpoint starts at Kafka's committed offset, without either at
   // What another database may hold is not passed over in silence.
   expect(await worker.metric(`weir_persist_gaps_total{topic="${bench.events}"}`)).toBe(7);
   expect(worker.log.lines.filter(([level]) => level === "error")).toHaveLength(1);
+  expect(await skips(bench)).toEqual([{ partition: 1, from: 0, to: 7, kind: "ELSEWHERE" }]);
 });
 
 test("a checkpoint below the log's start is a gap: counted once, alarmed with its numbers, and read on from the start", async () => {
@@ -89,6 +90,7 @@ test("a checkpoint below the log's start is a gap: counted once, alarmed with it
   await using later = bench.work();
   await expect.poll(() => later.persist.progress, soon).toMatchObject([{ state: "assigned" }]);
   expect(await gaps(bench, later)).toBe(0);
+  expect(await skips(bench)).toEqual([{ partition: 0, from: 2, to: 6, kind: "LOST" }]);
 });
 
 test("a gap is counted once though nothing is left on the log", async () => {
@@ -135,6 +137,14 @@ test("a checkpoint beyond the log's end fails the partition by name, and the oth
   expect(await storedOffsets(bench, 0)).toEqual(range(3, 65));
   await expect.poll(() => worker.role.fault).toBeUndefined();
 }, 90_000);
+
+/** What the checkpoint passed without a record, by its partition. */
+async function skips(bench: Bench): Promise<unknown> {
+  const { rows } = await bench.db.pool.query(
+    "select partition, from_offset::int as from, to_offset::int as to, kind from consumer.skip order by 1, 2",
+  );
+  return rows;
+}
 
 async function gaps(bench: Bench, worker: Worker): Promise<number> {
   return worker.metric(`weir_persist_gaps_total{topic="${bench.events}"}`);

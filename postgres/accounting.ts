@@ -1,0 +1,183 @@
+import { type DeadLetterReason } from "#core/dead-letter.ts";
+import { type CloudEvent, type LogPosition } from "#core/event.ts";
+import { toMicros } from "#core/timestamp.ts";
+
+import { type ElementType, type ElementValue, encodeArray } from "./binary-format.ts";
+import { occurredAt } from "./event-values.ts";
+import { type Repeat } from "./repeats.ts";
+import { type Tx } from "./tx.ts";
+
+/** A record that was set aside, for the index of the dead letters. */
+export interface SetAsideRecord {
+  /** Where the record stands that failed. */
+  readonly position: LogPosition;
+  readonly reason: DeadLetterReason;
+  /** What was wrong, for a person. */
+  readonly detail: string;
+  /** When it was set aside: the letter's own time, in milliseconds since 1970. */
+  readonly time: number;
+  /** The record's own timestamp, in milliseconds since 1970. */
+  readonly recordTime: number;
+  /** Which replay of a record this was. */
+  readonly attempt: number;
+  readonly value: Uint8Array | null;
+  /** The event, where the record had one. */
+  readonly event: CloudEvent | undefined;
+  /** The subject of the sender's token, where the record names one. */
+  readonly principal: string | undefined;
+  /** Where the letter stands in the dead-letter topic. */
+  readonly letter: LogPosition;
+}
+
+/** Why a checkpoint passed offsets without a record (the column consumer.skip.kind). */
+export type SkipKind =
+  /** Control records, aborted transactions, what compaction took. */
+  | "NO_RECORD"
+  /** They left the log before they were read. */
+  | "LOST"
+  /** A group without a checkpoint here began at the offset that it had committed. */
+  | "ELSEWHERE";
+
+/** Offsets that a checkpoint passes without a record. */
+export interface Skip {
+  readonly from: bigint;
+  /** One past the last; above `from`. */
+  readonly to: bigint;
+  readonly kind: SkipKind;
+}
+
+/** The most bytes of a record's value that the index keeps. */
+const PREVIEW_BYTES = 512;
+
+interface Column {
+  readonly name: string;
+  readonly type: ElementType;
+  encode(records: readonly SetAsideRecord[]): Buffer;
+}
+
+function column<T extends ElementType>(
+  name: string,
+  type: T,
+  valueOf: (record: SetAsideRecord) => ElementValue<T>,
+): Column {
+  return { name, type, encode: (records) => encodeArray(type, records.map(valueOf)) };
+}
+
+const COLUMNS: readonly Column[] = [
+  column("topic", "text", ({ position }) => position.topic),
+  column("partition", "int4", ({ position }) => position.partition),
+  column("offset", "int8", ({ position }) => position.offset),
+  column("time", "timestamptz", ({ time }) => toMicrosWithin(time)),
+  column("record_time", "timestamptz", ({ recordTime }) => toMicrosWithin(recordTime)),
+  column("event_time", "timestamptz", ({ event }) => event?.time && toMicros(event.time)),
+  column("attempt", "int4", ({ attempt }) => attempt),
+  column("reason", "text", ({ reason }) => reason),
+  column("detail", "text", ({ detail }) => toText(detail)),
+  column("letter_topic", "text", ({ letter }) => letter.topic),
+  column("letter_partition", "int4", ({ letter }) => letter.partition),
+  column("letter_offset", "int8", ({ letter }) => letter.offset),
+  column("value_size", "int4", ({ value }) => value?.byteLength),
+  column("source", "text", ({ event }) => event && toText(event.source)),
+  column("id", "text", ({ event }) => event && toText(event.id)),
+  column("type", "text", ({ event }) => event && toText(event.type)),
+  column("subject", "text", ({ event }) => event?.subject && toText(event.subject)),
+  column("principal", "text", ({ principal }) => principal && toText(principal)),
+  column("preview", "bytea", ({ value }) => value?.subarray(0, PREVIEW_BYTES)),
+];
+
+const INSERT_LETTERS = `
+insert into consumer.dead_letter (group_id, ${COLUMNS.map(({ name }) => `"${name}"`).join(", ")})
+select $1, * from unnest(${COLUMNS.map(({ type }, index) => `$${index + 2}::${type}[]`).join(", ")})
+on conflict do nothing`;
+
+/**
+ * Writes the index rows of a group's dead letters. A record that has one already keeps it: its letter was written twice.
+ * None of them is refused by PostgreSQL: what it cannot hold is replaced here, and stands whole in the letter.
+ */
+export async function insertDeadLetters(
+  tx: Tx,
+  group: string,
+  records: readonly SetAsideRecord[],
+): Promise<void> {
+  if (records.length === 0) return;
+  const values = [group, ...COLUMNS.map((each) => each.encode(records))];
+  await tx.query({ name: "accounting.dead-letters", text: INSERT_LETTERS, values });
+}
+
+const INSERT_DUPLICATES = `
+insert into events.duplicate (topic, partition, "offset", source, id, occurred_at, differs)
+select topic, partition, "offset", source, id, occurred_at, differs = 1
+from unnest($1::text[], $2::int4[], $3::int8[], $4::text[], $5::text[], $6::timestamptz[], $7::int2[])
+  as repeat (topic, partition, "offset", source, id, occurred_at, differs)
+on conflict do nothing`;
+
+/** Writes a row for each repeat that is a record of its own; what is only read again is none, and has its row. */
+export async function insertDuplicates(tx: Tx, repeats: readonly Repeat[]): Promise<void> {
+  const others = repeats.filter(({ isSamePosition }) => !isSamePosition);
+  if (others.length === 0) return;
+  const list = <T extends ElementType>(type: T, valueOf: (repeat: Repeat) => ElementValue<T>): Buffer =>
+    encodeArray(type, others.map(valueOf));
+  await tx.query({
+    name: "accounting.duplicates",
+    text: INSERT_DUPLICATES,
+    values: [
+      list("text", ({ event }) => event.position.topic),
+      list("int4", ({ event }) => event.position.partition),
+      list("int8", ({ event }) => event.position.offset),
+      list("text", ({ event }) => event.event.source),
+      list("text", ({ event }) => event.event.id),
+      list("timestamptz", ({ event }) => occurredAt(event)),
+      list("int2", ({ differs }) => Number(differs)),
+    ],
+  });
+}
+
+// The same range again, after a lost COMMIT or in other portions, is the same row.
+const INSERT_SKIPS = `
+insert into consumer.skip as known (group_id, topic, partition, from_offset, to_offset, kind)
+select $1, $2, $3, * from unnest($4::int8[], $5::int8[], $6::text[])
+on conflict (group_id, topic, partition, from_offset)
+do update set to_offset = excluded.to_offset where known.to_offset < excluded.to_offset`;
+
+/** Writes a row for each range of a partition that brought no record. */
+export async function insertSkips(
+  tx: Tx,
+  { group, topic, partition }: { readonly group: string; readonly topic: string; readonly partition: number },
+  skips: readonly Skip[],
+): Promise<void> {
+  if (skips.length === 0) return;
+  await tx.query({
+    name: "accounting.skips",
+    text: INSERT_SKIPS,
+    values: [
+      group,
+      topic,
+      partition,
+      encodeArray(
+        "int8",
+        skips.map(({ from }) => from),
+      ),
+      encodeArray(
+        "int8",
+        skips.map(({ to }) => to),
+      ),
+      encodeArray(
+        "text",
+        skips.map(({ kind }) => kind),
+      ),
+    ],
+  });
+}
+
+/** 0001-01-01 and 9999-12-31T23:59:59.999 in milliseconds: the range of google.protobuf.Timestamp, within PostgreSQL's. */
+const [FIRST_MS, LAST_MS] = [-62_135_596_800_000, 253_402_300_799_999];
+
+/** A record's timestamp is any 64-bit number. */
+function toMicrosWithin(millis: number): bigint {
+  return BigInt(Math.max(FIRST_MS, Math.min(LAST_MS, millis))) * 1_000n;
+}
+
+/** PostgreSQL's text has no NUL. */
+function toText(text: string): string {
+  return text.replaceAll("\0", "\uFFFD");
+}
