@@ -68,9 +68,8 @@ describe("a plan", () => {
     ["of an exhausted one that is gone", { attempt: 3 }, undefined, "BUDGET_EXHAUSTED"],
   ])("%s", (_, candidate, letter, action, attempt) => {
     const plan = planReplay({ ...CANDIDATE, ...candidate }, letter, OWNER);
-    expect(plan).toEqual(
-      action === "REPLAY" ? { action, attempt } : { action, why: expect.stringMatching(/\w.*\.$/) as string },
-    );
+    expect(plan).toMatchObject({ action, ...(attempt !== undefined && { attempt }) });
+    expect("why" in plan).toBe(action !== "REPLAY");
   });
 });
 
