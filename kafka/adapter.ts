@@ -2,7 +2,7 @@ import { type Logger } from "#runtime/log.ts";
 
 import { type ConnectionOptions } from "./connection.ts";
 import { type Fetched } from "./partition-reader.ts";
-import { type Admin, type OutgoingRecord } from "./ports.ts";
+import { type Admin, type OutgoingRecord, type TopicPartition } from "./ports.ts";
 import { type Topic } from "./topics.ts";
 
 /** What a client library has to bring; everything else is the same whichever it is. */
@@ -106,7 +106,17 @@ export interface AdminSessionOptions {
 }
 
 /** An admin's connections; they are made at the first question. It answers in its own time, and is given up by `destroy`. */
-export interface AdminSession extends Omit<Admin, "probe" | typeof Symbol.asyncDispose> {
+export interface AdminSession extends Omit<
+  Admin,
+  "probe" | "readAt" | "findByKey" | typeof Symbol.asyncDispose
+> {
+  /**
+   * What one fetch brings of a partition from an offset on: whole record batches of up to `maxBytes` together, at the least
+   * one; undefined where the log holds nothing from there on, or the offset is not on it.
+   */
+  readFrom(partition: TopicPartition, offset: bigint, maxBytes: number): Promise<Fetched | undefined>;
+  /** The offset of a partition's first record that is not older than a time; undefined where there is none. */
+  offsetAt(partition: TopicPartition, timestamp: number): Promise<bigint | undefined>;
   /** Rejects where a topic is missing; answers the name of one that has a partition without a leader. */
   leaderless(topics: readonly string[]): Promise<string | undefined>;
   /** Whether the connection failed, before or after the request: no broker has said anything. */

@@ -1,6 +1,7 @@
 import { type Adapter, type AdminSession, type AdminSessionOptions } from "./adapter.ts";
 import { errorText } from "./errors.ts";
-import { type Admin, KafkaError } from "./ports.ts";
+import { type Fetched } from "./partition-reader.ts";
+import { type Admin, KafkaError, type ReceivedRecord, type TopicPartition } from "./ports.ts";
 import { within } from "./waiting.ts";
 
 interface OpenSession {
@@ -10,6 +11,8 @@ interface OpenSession {
 }
 
 const PROBE_MS = 2_000;
+/** What a fetch brings while a key is searched for. */
+const SEARCH_BYTES = 1_048_576;
 
 /** An admin; it connects at the first question, and anew after one that failed. */
 export function createAdmin(
@@ -63,6 +66,18 @@ export function createAdmin(
     committedOffsets: (group, topic) =>
       ask(`Asking for the offsets of group ${group}`, (session) => session.committedOffsets(group, topic)),
     describeTopics: (names) => ask("Describing topics", (session) => session.describeTopics(names)),
+    readAt(partition, offset) {
+      return ask(`Reading ${placeOf(partition)} at offset ${offset}`, async (session) => {
+        // However small: the batch that has the record comes whole.
+        const fetched = await session.readFrom(partition, offset, 1);
+        return fetched?.records.find((record) => record.offset === offset);
+      });
+    },
+    findByKey(partition, key, among) {
+      return ask(`Searching ${placeOf(partition)} for a key`, (session) =>
+        findByKey(session, partition, key, { ...among, waitMs: connection.requestTimeoutMs / 2 }),
+      );
+    },
     brokerCount: () => ask("Describing the cluster", (session) => session.brokerCount()),
     createTopic: (topic) => ask(`Making topic ${topic.name}`, (session) => session.createTopic(topic)),
     changeTopic: (name, config) =>
@@ -80,4 +95,27 @@ export function createAdmin(
       open = undefined;
     },
   };
+}
+
+function placeOf({ topic, partition }: TopicPartition): string {
+  return `${topic} partition ${partition}`;
+}
+
+async function findByKey(
+  session: AdminSession,
+  partition: TopicPartition,
+  key: Uint8Array,
+  { since, maxRecords, waitMs }: { since: number; maxRecords: number; waitMs: number },
+): Promise<ReceivedRecord | undefined> {
+  const until = performance.now() + waitMs;
+  const wanted = Buffer.from(key);
+  let offset = await session.offsetAt(partition, since);
+  for (let looked = 0; offset !== undefined && looked < maxRecords && performance.now() < until;) {
+    const fetched: Fetched | undefined = await session.readFrom(partition, offset, SEARCH_BYTES);
+    const found = fetched?.records.find((record) => record.key !== null && wanted.equals(record.key));
+    if (found !== undefined) return found;
+    looked += fetched?.records.length ?? 0;
+    offset = fetched?.next;
+  }
+  return undefined;
 }

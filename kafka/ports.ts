@@ -132,6 +132,17 @@ export interface Admin extends AsyncDisposable {
   committedOffsets(group: string, topic: string): Promise<ReadonlyMap<number, bigint>>;
   /** Topics by name; one that does not exist is absent. */
   describeTopics(names: readonly string[]): Promise<ReadonlyMap<string, TopicDescription>>;
+  /** The record at an offset, with whatever is in the record batch that it stands in read and left; undefined where the log has none there. */
+  readAt(partition: TopicPartition, offset: bigint): Promise<ReceivedRecord | undefined>;
+  /**
+   * The first record of a key among those written from a time on (milliseconds since 1970, by the records' timestamps), of
+   * which it looks at `maxRecords`, or as many as it reads within the request timeout; undefined where none has it.
+   */
+  findByKey(
+    partition: TopicPartition,
+    key: Uint8Array,
+    among: { readonly since: number; readonly maxRecords: number },
+  ): Promise<ReceivedRecord | undefined>;
   /** How many brokers the cluster has at the moment. */
   brokerCount(): Promise<number>;
   /** Makes a topic; one that exists by now is left as it is. */

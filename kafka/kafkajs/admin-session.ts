@@ -7,6 +7,7 @@ import { type TopicDescription } from "../ports.ts";
 import { createClient } from "./client.ts";
 import { isConnectionError, protocolError } from "./errors.ts";
 import { kafkajs } from "./library.ts";
+import { createReader } from "./read.ts";
 
 /** Where a topic's setting comes from, when it is the topic's own. */
 const TOPIC_CONFIG = 1;
@@ -17,6 +18,7 @@ const LEADER_CHECK_MS = 20;
 /** An admin session by a kafkajs admin. */
 export function openAdminSession({ connection, log }: AdminSessionOptions): AdminSession {
   const client = createClient(connection, MEMBERSHIP.retries, log);
+  const reader = createReader(client.kafka);
   let connecting: Promise<Admin> | undefined;
 
   function connected(): Promise<Admin> {
@@ -33,6 +35,12 @@ export function openAdminSession({ connection, log }: AdminSessionOptions): Admi
       return new Map(
         partitions.map(({ partition, low, high }) => [partition, { start: BigInt(low), end: BigInt(high) }]),
       );
+    },
+    readFrom: (partition, offset, maxBytes) => reader.readFrom(partition, offset, maxBytes),
+    async offsetAt({ topic, partition }, timestamp) {
+      const offsets = await (await connected()).fetchTopicOffsetsByTimestamp(topic, timestamp);
+      const offset = offsets.find((each) => each.partition === partition)?.offset;
+      return offset === undefined ? undefined : BigInt(offset);
     },
     async committedOffsets(groupId, topic) {
       const [answer] = await (await connected()).fetchOffsets({ groupId, topics: [topic] });

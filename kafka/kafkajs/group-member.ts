@@ -1,11 +1,11 @@
-import type { Batch, Consumer as KafkaConsumer, EachBatchPayload, KafkaMessage } from "kafkajs";
+import type { Consumer as KafkaConsumer, EachBatchPayload } from "kafkajs";
 
 import { inconsistentGroup, type Member, MEMBERSHIP, type MemberOptions } from "../adapter.ts";
-import { type Fetched } from "../partition-reader.ts";
-import { KafkaError, type ReceivedRecord, type RecordHeader } from "../ports.ts";
+import { KafkaError } from "../ports.ts";
 import { within } from "../waiting.ts";
 import { createClient } from "./client.ts";
 import { protocolError } from "./errors.ts";
+import { toFetched } from "./fetched.ts";
 
 /** kafkajs can hang without a word (kafkajs #659, #1441): no fetch and no join for so long, and it is replaced. */
 const STUCK_MS = 2 * MEMBERSHIP.rebalanceMs;
@@ -114,29 +114,5 @@ function createWatchdog(consumer: KafkaConsumer, stuck: () => void): Disposable 
       clearTimeout(timer);
       for (const remove of listeners) remove();
     },
-  };
-}
-
-function toFetched(batch: Batch): Fetched {
-  const { topic, partition } = batch;
-  return {
-    // It is there, though not in kafkajs' types.
-    from: BigInt((batch as Batch & { readonly fetchedOffset: string }).fetchedOffset),
-    next: BigInt(batch.lastOffset()) + 1n,
-    end: BigInt(batch.highWatermark),
-    records: batch.messages.map((message) => toRecord(topic, partition, message)),
-  };
-}
-
-function toRecord(topic: string, partition: number, message: KafkaMessage): ReceivedRecord {
-  const { key, value, timestamp, offset } = message;
-  return {
-    topic,
-    partition,
-    offset: BigInt(offset),
-    key,
-    value,
-    headers: (message.headers ?? []) as unknown as readonly RecordHeader[], // a list, see library.ts
-    timestamp: Number(timestamp),
   };
 }

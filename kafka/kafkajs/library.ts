@@ -2,6 +2,8 @@ import { createRequire } from "node:module";
 import { promisify } from "node:util";
 import { zstdCompress, zstdDecompress } from "node:zlib";
 
+import type { Batch, Kafka } from "kafkajs";
+
 import { type RecordHeader } from "../ports.ts";
 
 const VERSION = "2.2.4";
@@ -47,6 +49,36 @@ const zstd = {
   compress: (encoder: { readonly buffer: Buffer }): Promise<Buffer> => compressZstd(encoder.buffer),
   decompress: (buffer: Buffer): Promise<Buffer> => decompressZstd(buffer),
 };
+
+/** What kafkajs itself reads with: it offers no way to read a partition but as a member of a group. */
+export interface Cluster {
+  connect(): Promise<void>;
+  addTargetTopic(topic: string): Promise<void>;
+  refreshMetadata(): Promise<void>;
+  /** By the leader's node id. */
+  findLeaderForPartitions(topic: string, partitions: readonly number[]): Readonly<Record<string, unknown>>;
+  findBroker(by: { readonly nodeId: string }): Promise<{ fetch(request: unknown): Promise<FetchAnswer> }>;
+}
+
+interface FetchAnswer {
+  readonly responses: readonly { readonly partitions: readonly unknown[] }[];
+}
+
+/** The connections of a client to a cluster, as its consumers make them. */
+export function createCluster(kafka: Kafka): Cluster {
+  const create = Object.getOwnPropertySymbols(kafka).find(
+    ({ description }) => description === "private:Kafka:createCluster",
+  )!;
+  const clusters = kafka as unknown as Readonly<Record<symbol, (options: object) => Cluster>>;
+  return clusters[create]!({ metadataMaxAge: 300_000, allowAutoTopicCreation: false });
+}
+
+/** What was fetched of a partition, with what kafkajs leaves out of it for its consumers. */
+export function toBatch(topic: string, fetchedOffset: string, partition: unknown): Batch {
+  const BatchClass =
+    load<new (topic: string, fetchedOffset: string, partition: unknown) => Batch>("consumer/batch.js");
+  return new BatchClass(topic, fetchedOffset, partition);
+}
 
 type PatchedClass<T> = { prototype: T; [PATCHED]?: boolean };
 

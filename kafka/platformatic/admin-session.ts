@@ -7,10 +7,13 @@ import { type TopicDescription } from "../ports.ts";
 import { clientOptions, ownSockets } from "./client.ts";
 import { isConnectionError, isProtocolError, unknownTopic } from "./errors.ts";
 import { ASK_OTHERS, describeTopic } from "./library.ts";
+import { createReader } from "./read.ts";
 
 /** What ListOffsets takes for a time (Kafka protocol guide): the end of the log, and its start. */
 const END = -1n;
 const START = -2n;
+/** What it answers for a time that no record comes after. */
+const NONE = -1n;
 /** Few, for the library repeats a refused login, too, and a question is to be answered with the reason. */
 const RETRIES = 2;
 /** How long to wait before asking once more whether a new topic has its leaders. */
@@ -22,6 +25,7 @@ const { SET } = IncrementalAlterConfigOperationTypes;
 export function openAdminSession({ connection }: AdminSessionOptions): AdminSession {
   const admin = new Admin(clientOptions(connection, RETRIES));
   const sockets = ownSockets(admin);
+  const reader = createReader(admin, connection);
   return {
     async logRanges(topic) {
       const { topic: described } = await describeTopic(admin, topic, true);
@@ -39,6 +43,13 @@ export function openAdminSession({ connection }: AdminSessionOptions): AdminSess
           { start: starts!.get(partition)!, end: ends!.get(partition)! },
         ]),
       );
+    },
+    readFrom: (partition, offset, maxBytes) => reader.readFrom(partition, offset, maxBytes),
+    async offsetAt({ topic, partition: partitionIndex }, timestamp) {
+      const partitions = [{ partitionIndex, timestamp: BigInt(timestamp) }];
+      const [listed] = await admin.listOffsets({ topics: [{ name: topic, partitions }] });
+      const offset = listed?.partitions[0]?.offset ?? NONE;
+      return offset === NONE ? undefined : offset;
     },
     async committedOffsets(group, topic) {
       const [answer] = await admin.listConsumerGroupOffsets({ groups: [group] });
@@ -87,6 +98,7 @@ export function openAdminSession({ connection }: AdminSessionOptions): AdminSess
     isConnectionError,
     destroy() {
       sockets.destroy();
+      reader.destroy();
       admin.close().catch(() => {});
     },
   };

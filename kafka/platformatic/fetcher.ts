@@ -1,14 +1,12 @@
-import { type Base, type fetchV17, ResponseError } from "@platformatic/kafka";
+import { type Base } from "@platformatic/kafka";
 
 import { MEMBERSHIP, type MemberOptions, TopicMissing } from "../adapter.ts";
 import { KafkaError } from "../ports.ts";
 import { backoff, pause } from "../waiting.ts";
 import { clientOptions, openPool } from "./client.ts";
+import { type FetchApi, fetchFrom, type FetchResponse, OFFSET_OUT_OF_RANGE, PASSING } from "./fetch.ts";
 import { toFetched } from "./fetched.ts";
 import { type Described, describeTopic, getApi } from "./library.ts";
-
-type FetchApi = typeof fetchV17.api;
-type FetchResponse = fetchV17.FetchResponse;
 
 /** What a fetcher needs. */
 export interface FetcherOptions extends Pick<MemberOptions, "connection" | "topic" | "onFetched"> {
@@ -32,24 +30,6 @@ interface Place {
   offset: bigint;
   isPaused: boolean;
 }
-
-/** Errors of a partition that pass once its leader is known again (Kafka protocol guide, Error codes). */
-const PASSING: ReadonlySet<number> = new Set([
-  3, // UNKNOWN_TOPIC_OR_PARTITION
-  5, // LEADER_NOT_AVAILABLE
-  6, // NOT_LEADER_OR_FOLLOWER
-  9, // REPLICA_NOT_AVAILABLE
-  56, // KAFKA_STORAGE_ERROR
-  74, // FENCED_LEADER_EPOCH
-  75, // UNKNOWN_LEADER_EPOCH
-  78, // OFFSET_NOT_AVAILABLE
-  100, // UNKNOWN_TOPIC_ID
-]);
-const OFFSET_OUT_OF_RANGE = 1;
-const READ_COMMITTED = 1;
-const NO_SESSION = { id: 0, epoch: -1 };
-/** The first version of Fetch that names a topic by its id. */
-const TOPIC_IDS = 13;
 
 /**
  * A fetcher by the library's Fetch API. Its stream of messages would not do: it gives aborted records out, stops as a
@@ -104,36 +84,13 @@ export function createFetcher(options: FetcherOptions): Fetcher {
       const broker = described.cluster.brokers.get(leader);
       if (broker === undefined) throw new Error(`a partition of ${topic.name} has no leader`);
       const asked = new Map(partitions.map((partition) => [partition, places.get(partition)!.offset]));
-      const answer = await fetchApi
-        .async(
-          await pool.get(broker),
-          MEMBERSHIP.maxWaitMs,
-          1,
-          MEMBERSHIP.fetchBytes,
-          READ_COMMITTED,
-          NO_SESSION.id,
-          NO_SESSION.epoch,
-          [
-            {
-              topicId: fetchApi.version >= TOPIC_IDS ? described.topic.id : topic.name,
-              partitions: Array.from(asked, ([partition, fetchOffset]) => ({
-                partition,
-                fetchOffset,
-                currentLeaderEpoch: described.topic.partitions[partition]!.leaderEpoch,
-                lastFetchedEpoch: -1,
-                partitionMaxBytes: topic.maxMessageBytes,
-              })),
-            },
-          ],
-          [],
-          "",
-        )
-        .catch((error: unknown) => {
-          // An error of one partition: what the others brought is there, too.
-          if (error instanceof ResponseError)
-            return (error as ResponseError & { response: FetchResponse }).response;
-          throw error;
-        });
+      const answer = await fetchFrom(fetchApi, await pool.get(broker), described.topic, {
+        topic: topic.name,
+        offsets: asked,
+        maxWaitMs: MEMBERSHIP.maxWaitMs,
+        maxBytes: MEMBERSHIP.fetchBytes,
+        partitionMaxBytes: topic.maxMessageBytes,
+      });
       if (!ended.signal.aborted) await handOver(answer, asked);
     } catch (error) {
       await retryLater(error);

@@ -1,0 +1,77 @@
+import type { Kafka } from "kafkajs";
+
+import { MEMBERSHIP, TopicMissing } from "../adapter.ts";
+import { type Fetched } from "../partition-reader.ts";
+import { type TopicPartition } from "../ports.ts";
+import { protocolError } from "./errors.ts";
+import { toFetched } from "./fetched.ts";
+import { type Cluster, createCluster, toBatch } from "./library.ts";
+
+/** Reads partitions from any offset, for nobody's group. */
+export interface Reader {
+  /** As `readFrom` of an admin session. */
+  readFrom(partition: TopicPartition, offset: bigint, maxBytes: number): Promise<Fetched | undefined>;
+}
+
+const READ_COMMITTED = 1;
+/** Errors that pass once the partition's leader is known again (Kafka protocol guide, Error codes). */
+const PASSING: ReadonlySet<string | undefined> = new Set([
+  "UNKNOWN_TOPIC_OR_PARTITION",
+  "LEADER_NOT_AVAILABLE",
+  "NOT_LEADER_FOR_PARTITION",
+  "REPLICA_NOT_AVAILABLE",
+  "KAFKA_STORAGE_ERROR",
+  "FENCED_LEADER_EPOCH",
+  "UNKNOWN_LEADER_EPOCH",
+  "OFFSET_NOT_AVAILABLE",
+]);
+
+/** A reader by what kafkajs' consumers read with. */
+export function createReader(kafka: Kafka): Reader {
+  let connecting: Promise<Cluster> | undefined;
+
+  function connected(): Promise<Cluster> {
+    if (connecting === undefined) {
+      const cluster = createCluster(kafka);
+      connecting = cluster.connect().then(() => cluster);
+    }
+    return connecting;
+  }
+
+  async function fetch(
+    { topic, partition }: TopicPartition,
+    offset: bigint,
+    maxBytes: number,
+  ): Promise<Fetched | undefined> {
+    const cluster = await connected();
+    await cluster.addTargetTopic(topic);
+    const [nodeId] = Object.keys(cluster.findLeaderForPartitions(topic, [partition]));
+    if (nodeId === undefined) throw new TopicMissing(topic, partition);
+    const broker = await cluster.findBroker({ nodeId });
+    const fetchOffset = String(offset);
+    const { responses } = await broker.fetch({
+      isolationLevel: READ_COMMITTED,
+      maxWaitTime: 0,
+      minBytes: 1,
+      maxBytes,
+      topics: [{ topic, partitions: [{ partition, fetchOffset, maxBytes }] }],
+    });
+    const batch = toBatch(topic, fetchOffset, responses[0]?.partitions[0]);
+    return batch.isEmpty() ? undefined : toFetched(batch);
+  }
+
+  return {
+    async readFrom(partition, offset, maxBytes) {
+      for (let tries = 1; ; tries += 1) {
+        try {
+          return await fetch(partition, offset, maxBytes);
+        } catch (error) {
+          const known = protocolError(error);
+          if (known === "OFFSET_OUT_OF_RANGE") return undefined;
+          if (!PASSING.has(known) || tries > MEMBERSHIP.retries) throw error;
+          await (await connected()).refreshMetadata();
+        }
+      }
+    },
+  };
+}
