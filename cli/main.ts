@@ -1,3 +1,4 @@
+import { audit, AUDIT_HELP } from "./audit.ts";
 import { generate, GENERATE_HELP } from "./generate.ts";
 import { send, SEND_HELP } from "./send.ts";
 import { UsageError } from "./usage-error.ts";
@@ -18,6 +19,11 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     run: generate,
     help: GENERATE_HELP,
     summary: "makes realistic events, for demonstrations and benches",
+  },
+  audit: {
+    run: audit,
+    help: AUDIT_HELP,
+    summary: "proves that every event on the log is accounted for",
   },
 };
 

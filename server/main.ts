@@ -1,6 +1,7 @@
 import cluster from "node:cluster";
 import { type ConnectRouter } from "@connectrpc/connect";
 import { Health } from "#gen/health/v1/health_pb.ts";
+import { AccountingService } from "#gen/weir/admin/v1/accounting_pb.ts";
 import { IngestService } from "#gen/weir/v1/ingest_pb.ts";
 import { SearchService } from "#gen/weir/v1/search_pb.ts";
 import { loadKafkaClient } from "#kafka/client.ts";
@@ -9,6 +10,7 @@ import { traceProducer } from "#kafka/traced.ts";
 import { createDatabase, probe } from "#postgres/pool.ts";
 import { type ProcessContext, runProcess } from "#runtime/process.ts";
 import { type Service } from "#runtime/service.ts";
+import { createAccountingService } from "./accounting.ts";
 import { createAdmission } from "./admit.ts";
 import { createAuthorize } from "./auth.ts";
 import { createBodyBudget } from "./body-budget.ts";
@@ -40,6 +42,7 @@ const NEEDS = [
   "kafka",
   "topics",
   "producer",
+  "workers",
 ] as const;
 
 /**
@@ -89,7 +92,11 @@ async function start(context: ProcessContext<(typeof NEEDS)[number]>): Promise<r
         topics.fault,
       postgresql: () => probe(database),
     },
-    services: { [IngestService.typeName]: ["kafka"], [SearchService.typeName]: ["postgresql"] },
+    services: {
+      [IngestService.typeName]: ["kafka"],
+      [SearchService.typeName]: ["postgresql"],
+      [AccountingService.typeName]: ["kafka", "postgresql"],
+    },
     notes: { kafka: () => topics.note },
     stopping,
     log: log.scope("readiness"),
@@ -122,6 +129,10 @@ async function start(context: ProcessContext<(typeof NEEDS)[number]>): Promise<r
     routes(router: ConnectRouter) {
       router.service(IngestService, ingest);
       router.service(SearchService, createSearchService({ database, turns, telemetry }));
+      router.service(
+        AccountingService,
+        createAccountingService({ database, admin, group: config.workers.persistGroup, topic: events.name }),
+      );
       router.service(Health, createHealthService(readiness));
       addReflection(router);
     },

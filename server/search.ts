@@ -11,7 +11,6 @@ import {
   type SearchService,
 } from "#gen/weir/v1/search_pb.ts";
 import { occurredAt } from "#postgres/events.ts";
-import { classify, QueryTimeoutError } from "#postgres/failures.ts";
 import { type Database } from "#postgres/pool.ts";
 import {
   type EventKey,
@@ -23,6 +22,7 @@ import {
 import { type Telemetry } from "#runtime/telemetry.ts";
 import { endOf } from "./deadlines.ts";
 import { failureOf, reasonOf, toConnectError } from "./errors.ts";
+import { toReadError } from "./read-errors.ts";
 import { type Turns } from "./turns.ts";
 import { fromMicros, toEventMessage, toMicros } from "./wire.ts";
 
@@ -193,30 +193,4 @@ function capacityReached(): ConnectError {
     metadata: { setting: "WEIR_SEARCH_CONCURRENCY" },
     retryAfterMs: RETRY_AFTER_MS,
   });
-}
-
-/** What a caller is told of a read that failed; undefined for a fault of ours. */
-function toReadError(error: unknown): ConnectError | undefined {
-  if (error instanceof ConnectError) return error;
-  if (error instanceof QueryTimeoutError) {
-    return toConnectError(
-      {
-        code: Code.DeadlineExceeded,
-        reason: "QUERY_TIMEOUT",
-        message: "The read took longer than a statement may. Ask for a smaller page, or try again.",
-      },
-      error,
-    );
-  }
-  if (classify(error) !== "unavailable") return undefined;
-  return toConnectError(
-    {
-      code: Code.Unavailable,
-      reason: "DATABASE_UNAVAILABLE",
-      message:
-        "PostgreSQL cannot be reached at the moment, so nothing can be read. Events are still taken in. Try again.",
-      retryAfterMs: RETRY_AFTER_MS,
-    },
-    error,
-  );
 }

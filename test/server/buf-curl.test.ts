@@ -81,6 +81,7 @@ const STREAMS = [
   "grpc.health.v1.Health/Watch",
   "grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
   "grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+  "weir.admin.v1.AccountingService/AuditLog",
   "weir.v1.IngestService/StreamEvents",
 ];
 
@@ -128,6 +129,19 @@ describe("buf curl", () => {
     const answers = Buffer.concat(output as Buffer[]).toString();
     expect(answers.match(/"credit": ?\d+/g)).toHaveLength(4);
     expect(answers.match(/"receipt"/g)).toHaveLength(3);
+  });
+
+  it("audits the log, a message for each partition", async () => {
+    const url = `${weir.baseUrl}/weir.admin.v1.AccountingService/AuditLog`;
+    const output = await buf("-H", `authorization: Bearer ${token}`, "--data", "{}", url);
+    const told = JSON.parse(`[${output.trim().replaceAll("}\n{", "},{")}]`) as Record<string, unknown>[];
+    expect(told.map(({ topic, group }) => [topic, group])).toEqual(
+      Array(3).fill([weir.topic, expect.stringContaining("test.persist.")]),
+    );
+    expect(told).toContainEqual(
+      expect.objectContaining({ stored: "1", highWater: expect.any(String) as string }),
+    );
+    expect(told.filter(({ unaccounted }) => unaccounted !== undefined)).toEqual([]);
   });
 
   it("watches health", async () => {
