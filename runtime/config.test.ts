@@ -106,6 +106,41 @@ describe("loadConfig", () => {
     ]);
   });
 
+  it("judges what it can where a setting beside it cannot be read", () => {
+    expect(
+      namesOf(ALL, {
+        ...LEAST,
+        WEIR_DRAIN_TIMEOUT: "20s",
+        WEIR_STOP_TIMEOUT: "10s",
+        WEIR_LOG_LEVEL: "loud",
+        WEIR_JWT_ALGORITHM: "HS255",
+        WEIR_JWT_SECRET: "short",
+        WEIR_PORT: "99999",
+        WEIR_TLS_KEY_FILE: import.meta.filename,
+        WEIR_KAFKA_BROKERS: "kafka-1",
+        WEIR_KAFKA_USERNAME: "weir",
+      }).toSorted(),
+    ).toEqual([
+      "WEIR_JWT_ALGORITHM",
+      "WEIR_JWT_SECRET",
+      "WEIR_KAFKA_BROKERS",
+      "WEIR_KAFKA_USERNAME",
+      "WEIR_LOG_LEVEL",
+      "WEIR_PORT",
+      "WEIR_STOP_TIMEOUT",
+      "WEIR_TLS_CERT_FILE",
+    ]);
+    const keys = { WEIR_JWT_PUBLIC_KEY: PEM, WEIR_JWKS_URL: "https://issuer/jwks" };
+    expect(namesOf(["jwt"], { WEIR_JWT_ALGORITHM: "none", ...keys })).toEqual([
+      "WEIR_JWT_ALGORITHM",
+      "WEIR_JWKS_URL",
+    ]);
+    // Of a bad value nothing more is said.
+    expect(namesOf(["process"], { WEIR_DRAIN_TIMEOUT: "long", WEIR_STOP_TIMEOUT: "1s" })).toEqual([
+      "WEIR_DRAIN_TIMEOUT",
+    ]);
+  });
+
   it("says which item of a list is bad", () => {
     expect(faultsOf(["workers"], { WEIR_WORKER_ROLES: "persist, relax" })).toEqual([
       { name: "WEIR_WORKER_ROLES", problem: "(item 2) must be one of persist, maintain" },

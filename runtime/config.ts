@@ -55,30 +55,32 @@ export function settingText(setting: Setting, env: Environment = process.env): s
 }
 
 function readGroup(env: Environment, group: AnyGroup, report: Report): unknown {
-  let whole = true;
   const values: Record<string, unknown> = {};
+  const unread = new Set<string>();
   for (const [key, setting] of Object.entries(group.settings)) {
     const text = settingText(setting, env) ?? setting.default;
     if (text === undefined) {
       values[key] = undefined;
       if (setting.required !== true) continue;
       report(setting.name, `is not set. ${setting.meaning}`);
-      whole = false;
+      unread.add(key);
       continue;
     }
     const read = setting.form.safeParse(text);
     if (read.success) values[key] = read.data;
     else {
-      whole = false;
+      unread.add(key);
       for (const { path, message } of read.error.issues) {
         const [index] = path;
         report(setting.name, typeof index === "number" ? `(item ${index + 1}) ${message}` : message);
       }
     }
   }
-  // A rule across settings means little where one of them could not be read.
-  if (!whole) return undefined;
-  return group.join(values as never, report);
+  // Every fault that can be found is told now, so that putting one right does not bring the next to light.
+  for (const rule of group.rules ?? []) {
+    if (!rule.of.some((key) => unread.has(key))) rule.judge(values as never, report);
+  }
+  return unread.size === 0 ? group.join(values as never, report) : undefined;
 }
 
 /** One line for each WEIR_ variable that no setting reads, with the name that may have been meant. */

@@ -1,4 +1,4 @@
-import { execFileSync } from "node:child_process";
+import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { SETTINGS } from "./settings.ts";
@@ -9,10 +9,14 @@ const names = Object.values<AnyGroup>(SETTINGS).flatMap((group) =>
   Object.values(group.settings).map((setting) => setting.name),
 );
 
-/** What `npm run config` prints in an environment. */
-function list(env: Readonly<Record<string, string>>): string {
+/** What `npm run config` prints in an environment, and its exit code. */
+function list(env: Readonly<Record<string, string>>): {
+  readonly status: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+} {
   const program = join(import.meta.dirname, "list-settings.ts");
-  return execFileSync(process.execPath, [program], { env, encoding: "utf8" });
+  return spawnSync(process.execPath, [program], { env, encoding: "utf8" });
 }
 
 describe("the page of settings", () => {
@@ -25,24 +29,46 @@ describe("the page of settings", () => {
 
 describe("npm run config", () => {
   it("shows no user or password of a URL that may have none", () => {
-    const text = list({ WEIR_JWKS_URL: "https://alice:hunter2@issuer/keys", WEIR_JWT_ALGORITHM: "ES256" });
-    expect(text).not.toContain("hunter2");
-    expect(text).toContain("  WEIR_JWKS_URL must not hold a user name or password");
+    const { stdout, stderr } = list({
+      WEIR_JWKS_URL: "https://alice:hunter2@issuer/keys",
+      WEIR_JWT_ALGORITHM: "ES256",
+    });
+    expect(stdout + stderr).not.toContain("hunter2");
+    expect(stderr).toContain("  WEIR_JWKS_URL must not hold a user name or password");
   });
 
   it("lists every setting with its value, unit, default and meaning", () => {
-    const text = list({ WEIR_PORT: "9090" });
+    const { stdout: text } = list({ WEIR_PORT: "9090" });
     expect(
       [...text.matchAll(/^ {2}(WEIR_\w+) = /gm)].map((match) => match[1]).slice(0, names.length),
     ).toEqual(names);
     expect(text).toContain("  WEIR_PORT = 9090\n      The one port for Connect");
     expect(text).toContain("      port; default 8080\n");
     expect(text).toContain("  WEIR_METRICS_PORT = (not set)\n");
-    expect(text).toContain("  WEIR_KAFKA_BROKERS is not set.");
+  });
+
+  it("ends well where nothing is wrong, and says what it ignores", () => {
+    const { status, stderr } = list({
+      WEIR_DATABASE_URL: "postgres://weir@db/weir",
+      WEIR_KAFKA_BROKERS: "kafka:9092",
+      WEIR_JWT_ALGORITHM: "EdDSA",
+      WEIR_JWKS_URL: "https://issuer/keys",
+      WEIR_PROT: "1",
+    });
+    expect(stderr).toBe("WEIR_PROT is not a setting and is ignored; did you mean WEIR_PORT?\n");
+    expect(status).toBe(0);
+  });
+
+  it("lists all the same where something is wrong, says what, and ends with 1", () => {
+    const { status, stdout, stderr } = list({ WEIR_PORT: "99999" });
+    expect(stdout).toContain("  WEIR_PORT = 99999\n");
+    expect(stderr).toContain("  WEIR_PORT must be from 0 to 65535\n");
+    expect(stderr).toContain("  WEIR_KAFKA_BROKERS is not set.");
+    expect(status).toBe(1);
   });
 
   it("shows no secret, and says what is wrong", () => {
-    const text = list({
+    const { stdout, stderr } = list({
       WEIR_DATABASE_URL: "postgres://weir:hunter2@db/weir",
       WEIR_READ_DATABASE_URL: "hunter2",
       WEIR_JWT_SECRET: "hunter2",
@@ -51,11 +77,13 @@ describe("npm run config", () => {
       WEIR_OTLP_ENDPOINT: "http://alice:hunter2@collector:4318/hidden?a=b@c",
       WEIR_KAFKA_BROKER: "kafka:9092",
     });
-    expect(text).not.toContain("hunter2");
-    expect(text).toContain("  WEIR_OTLP_ENDPOINT = http://(hidden)@collector:4318/hidden?a=b@c\n");
-    expect(text).toContain("  WEIR_DATABASE_URL = (set, hidden)\n");
-    expect(text).toContain("  WEIR_JWT_SECRET must have at least 32 bytes for HS256; it has 7\n");
-    expect(text).toContain(
+    expect(stdout + stderr).not.toContain("hunter2");
+    expect(stdout).toContain("  WEIR_OTLP_ENDPOINT = http://(hidden)@collector:4318/hidden?a=b@c\n");
+    expect(stdout).toContain("  WEIR_DATABASE_URL = (set, hidden)\n");
+    expect(stderr).toContain(
+      "  WEIR_JWT_SECRET must have at least 32 bytes, 48 for HS384, 64 for HS512; it has 7\n",
+    );
+    expect(stderr).toContain(
       "WEIR_KAFKA_BROKER is not a setting and is ignored; did you mean WEIR_KAFKA_BROKERS?\n",
     );
   });

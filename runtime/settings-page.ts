@@ -1,10 +1,10 @@
-import { ConfigError, loadConfig, settingText, unknownVariables } from "./config.ts";
+import { ConfigError, loadConfig, settingText } from "./config.ts";
 import { SETTINGS } from "./settings.ts";
 import { type AnyGroup, type Setting } from "./settings/setting.ts";
 
 const GROUPS = Object.values<AnyGroup>(SETTINGS);
 
-/** Every setting with its value in this environment, and what is wrong with it; secrets are hidden. */
+/** Every setting with its value in this environment; secrets are hidden. */
 export function settingsList(): string {
   const lines = GROUPS.flatMap((group) => [
     group.title,
@@ -15,7 +15,7 @@ export function settingsList(): string {
     ]),
     "",
   ]);
-  return `${[...lines, ...problems()].join("\n")}\n`;
+  return lines.join("\n");
 }
 
 function currentValue(setting: Setting): string {
@@ -36,18 +36,15 @@ function shown(value: string): string {
   return value === "" ? "(empty)" : value;
 }
 
-function problems(): readonly string[] {
+/** What is wrong with the settings of this environment, a fault a line, and a headline before them; none: nothing. */
+export function settingsFaults(): readonly string[] {
   try {
     loadConfig(Object.keys(SETTINGS) as (keyof typeof SETTINGS)[]);
-    return [...unknownVariables()];
+    return [];
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     const faults = error.faults.map((fault) => `  ${fault.name} ${fault.problem}`);
-    return [
-      "In this environment a process that reads them would not start:",
-      ...faults,
-      ...unknownVariables(),
-    ];
+    return ["In this environment a process that reads them would not start:", ...faults];
   }
 }
 

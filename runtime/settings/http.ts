@@ -150,28 +150,49 @@ export const HTTP: Group<Values, HttpConfig> = {
         "How long a stopping server that is no longer ready still takes connections, for load balancers to notice.",
     },
   },
-  join({ tlsCertificate, tlsKey, ...values }, report) {
-    if (values.requestTimeoutMs > values.requestTimeoutMaxMs) {
-      report("WEIR_REQUEST_TIMEOUT", "must not be longer than WEIR_REQUEST_TIMEOUT_MAX");
-    }
-    if (values.bodyMemoryBytes < 2 * values.readLimitBytes) {
-      report("WEIR_MAX_BODY_MEMORY", "must not be smaller than twice WEIR_READ_LIMIT");
-    }
-    if (tlsCertificate === undefined && tlsKey !== undefined) {
-      report("WEIR_TLS_CERT_FILE", "must be set where WEIR_TLS_KEY_FILE is");
-    }
-    if (tlsCertificate !== undefined && tlsKey === undefined) {
-      report("WEIR_TLS_KEY_FILE", "must be set where WEIR_TLS_CERT_FILE is");
-    }
-    const { processes, metricsPort } = values;
-    if (processes > 1 && !(metricsPort !== undefined && metricsPort > 0)) {
-      report(
-        "WEIR_METRICS_PORT",
-        "must be set, and not to 0, where WEIR_SERVER_PROCESSES is above 1: each process has metrics of its own, on a port of its own",
-      );
-    } else if (metricsPort !== undefined && metricsPort + processes - 1 > 65_535) {
-      report("WEIR_METRICS_PORT", "leaves no port for the last of WEIR_SERVER_PROCESSES");
-    }
+  rules: [
+    {
+      of: ["requestTimeoutMs", "requestTimeoutMaxMs"],
+      judge({ requestTimeoutMs, requestTimeoutMaxMs }, report) {
+        if (requestTimeoutMs > requestTimeoutMaxMs) {
+          report("WEIR_REQUEST_TIMEOUT", "must not be longer than WEIR_REQUEST_TIMEOUT_MAX");
+        }
+      },
+    },
+    {
+      of: ["bodyMemoryBytes", "readLimitBytes"],
+      judge({ bodyMemoryBytes, readLimitBytes }, report) {
+        if (bodyMemoryBytes < 2 * readLimitBytes) {
+          report("WEIR_MAX_BODY_MEMORY", "must not be smaller than twice WEIR_READ_LIMIT");
+        }
+      },
+    },
+    {
+      of: ["tlsCertificate", "tlsKey"],
+      judge({ tlsCertificate, tlsKey }, report) {
+        if (tlsCertificate === undefined && tlsKey !== undefined) {
+          report("WEIR_TLS_CERT_FILE", "must be set where WEIR_TLS_KEY_FILE is");
+        }
+        if (tlsCertificate !== undefined && tlsKey === undefined) {
+          report("WEIR_TLS_KEY_FILE", "must be set where WEIR_TLS_CERT_FILE is");
+        }
+      },
+    },
+    {
+      of: ["processes", "metricsPort"],
+      judge({ processes, metricsPort }, report) {
+        if (processes > 1 && !(metricsPort !== undefined && metricsPort > 0)) {
+          report(
+            "WEIR_METRICS_PORT",
+            "must be set, and not to 0, where WEIR_SERVER_PROCESSES is above 1: each process has metrics of its own, on a port of its own",
+          );
+        } else if (metricsPort !== undefined && metricsPort + processes - 1 > 65_535) {
+          report("WEIR_METRICS_PORT", "leaves no port for the last of WEIR_SERVER_PROCESSES");
+        }
+      },
+    },
+  ],
+  join({ tlsCertificate, tlsKey, ...values }) {
     const tls =
       tlsCertificate === undefined || tlsKey === undefined
         ? undefined

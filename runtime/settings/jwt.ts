@@ -31,6 +31,9 @@ interface Values {
   readonly leewayMs: number;
 }
 
+/** RFC 7518 section 3.2: a key as long as the hash's output, or longer. */
+const LEAST_BYTES = { HS256: 32, HS384: 48, HS512: 64 } as const;
+
 /** The settings behind {@link JwtConfig}. */
 export const JWT: Group<Values, JwtConfig> = {
   title: "Server: tokens",
@@ -44,7 +47,10 @@ export const JWT: Group<Values, JwtConfig> = {
     },
     secret: {
       name: "WEIR_JWT_SECRET",
-      form: text,
+      form: text.refine((value) => Buffer.byteLength(value) >= LEAST_BYTES.HS256, {
+        error: ({ input }) =>
+          `must have at least 32 bytes, 48 for HS384, 64 for HS512; it has ${Buffer.byteLength(String(input))}`,
+      }),
       unit: "text",
       secret: true,
       meaning:
@@ -92,6 +98,17 @@ export const JWT: Group<Values, JwtConfig> = {
       meaning: "How far the issuer's clock may differ from ours.",
     },
   },
+  rules: [
+    {
+      of: ["secret", "publicKey", "publicKeyFile", "jwksUrl"],
+      judge(keys, report) {
+        const [first, second] = keySources(keys);
+        if (first === undefined || second === undefined) return;
+        const reason = "tokens are verified by exactly one source of keys";
+        report(second[0], `must not be set beside ${first[0]}: ${reason}`);
+      },
+    },
+  ],
   join({ algorithm, issuer, audience, leewayMs, ...keys }, report) {
     const key = keySource(algorithm, keys, report);
     return key === undefined ? undefined : { algorithm, key, issuer, audience, leewayMs };
@@ -99,23 +116,24 @@ export const JWT: Group<Values, JwtConfig> = {
 };
 
 type Keys = Pick<Values, "secret" | "publicKey" | "publicKeyFile" | "jwksUrl">;
+type Source = readonly [variable: `WEIR_${string}`, JwtKeySource];
 
-/** Exactly one source of keys, of the kind that the algorithm takes. */
-function keySource(
-  algorithm: JwtAlgorithm,
-  { secret, publicKey, publicKeyFile, jwksUrl }: Keys,
-  report: Report,
-): JwtKeySource | undefined {
-  const sources: (readonly [`WEIR_${string}`, JwtKeySource])[] = [];
+/** Every source of keys that is set, with its variable. */
+function keySources({ secret, publicKey, publicKeyFile, jwksUrl }: Keys): readonly Source[] {
+  const sources: Source[] = [];
   if (secret !== undefined) sources.push(["WEIR_JWT_SECRET", { kind: "secret", secret }]);
   if (publicKey !== undefined) sources.push(["WEIR_JWT_PUBLIC_KEY", { kind: "publicKey", pem: publicKey }]);
   if (publicKeyFile !== undefined) {
     sources.push(["WEIR_JWT_PUBLIC_KEY_FILE", { kind: "publicKey", pem: publicKeyFile }]);
   }
   if (jwksUrl !== undefined) sources.push(["WEIR_JWKS_URL", { kind: "jwks", url: jwksUrl }]);
+  return sources;
+}
 
+/** The first source of keys, of the kind that the algorithm takes. */
+function keySource(algorithm: JwtAlgorithm, keys: Keys, report: Report): JwtKeySource | undefined {
   const symmetric = algorithm.startsWith("HS");
-  const [first, second] = sources;
+  const [first] = keySources(keys);
   if (first === undefined) {
     const wanted = symmetric
       ? "WEIR_JWT_SECRET"
@@ -124,13 +142,9 @@ function keySource(
     return undefined;
   }
   const [name, key] = first;
-  if (second !== undefined) {
-    report(second[0], `must not be set beside ${name}: tokens are verified by exactly one source of keys`);
-  }
   if (symmetric !== (key.kind === "secret")) report(name, `does not go with WEIR_JWT_ALGORITHM ${algorithm}`);
-  if (key.kind === "secret" && symmetric) {
-    // RFC 7518 section 3.2: a key as long as the hash's output, or longer.
-    const least = Number(algorithm.slice(2)) / 8;
+  if (key.kind === "secret" && Object.hasOwn(LEAST_BYTES, algorithm)) {
+    const least = LEAST_BYTES[algorithm as keyof typeof LEAST_BYTES];
     const actual = Buffer.byteLength(key.secret);
     if (actual < least) report(name, `must have at least ${least} bytes for ${algorithm}; it has ${actual}`);
   }

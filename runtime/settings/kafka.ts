@@ -101,17 +101,29 @@ export const KAFKA: Group<Values, KafkaConfig> = {
       meaning: "How long to wait for a broker's answer.",
     },
   },
-  join({ tls, ca, saslMechanism: mechanism, username, password, ...values }, report) {
-    if (ca !== undefined && !tls) report("WEIR_KAFKA_CA_FILE", "needs WEIR_KAFKA_TLS=true");
-    if (mechanism === undefined) {
-      if (username !== undefined) report("WEIR_KAFKA_USERNAME", "needs WEIR_KAFKA_SASL_MECHANISM");
-      if (password !== undefined) report("WEIR_KAFKA_PASSWORD", "needs WEIR_KAFKA_SASL_MECHANISM");
-    } else {
-      if (username === undefined)
-        report("WEIR_KAFKA_USERNAME", "must be set where WEIR_KAFKA_SASL_MECHANISM is");
-      if (password === undefined)
-        report("WEIR_KAFKA_PASSWORD", "must be set where WEIR_KAFKA_SASL_MECHANISM is");
-    }
+  rules: [
+    {
+      of: ["ca", "tls"],
+      judge({ ca, tls }, report) {
+        if (ca !== undefined && !tls) report("WEIR_KAFKA_CA_FILE", "needs WEIR_KAFKA_TLS=true");
+      },
+    },
+    {
+      of: ["saslMechanism", "username", "password"],
+      judge({ saslMechanism: mechanism, username, password }, report) {
+        const login = [
+          ["WEIR_KAFKA_USERNAME", username],
+          ["WEIR_KAFKA_PASSWORD", password],
+        ] as const;
+        for (const [name, value] of login) {
+          if (mechanism === undefined && value !== undefined) report(name, "needs WEIR_KAFKA_SASL_MECHANISM");
+          if (mechanism !== undefined && value === undefined)
+            report(name, "must be set where WEIR_KAFKA_SASL_MECHANISM is");
+        }
+      },
+    },
+  ],
+  join({ tls, ca, saslMechanism: mechanism, username, password, ...values }) {
     const sasl =
       mechanism === undefined || username === undefined || password === undefined
         ? undefined

@@ -55,10 +55,15 @@ export const PROCESS: Group<ProcessConfig> = {
         "How long a whole stop may take; the process then ends at once with status 1. Longer than WEIR_DRAIN_TIMEOUT.",
     },
   },
-  join(values, report) {
-    if (values.drainTimeoutMs >= values.stopTimeoutMs) {
-      report("WEIR_STOP_TIMEOUT", "must be longer than WEIR_DRAIN_TIMEOUT");
-    }
-    return values;
-  },
+  rules: [
+    {
+      of: ["drainTimeoutMs", "stopTimeoutMs"],
+      judge({ drainTimeoutMs, stopTimeoutMs }, report) {
+        if (drainTimeoutMs >= stopTimeoutMs) {
+          report("WEIR_STOP_TIMEOUT", "must be longer than WEIR_DRAIN_TIMEOUT");
+        }
+      },
+    },
+  ],
+  join: (values) => values,
 };

@@ -58,10 +58,15 @@ export const SEARCH: Group<SearchConfig> = {
       meaning: "How long a read may wait for its turn before it is UNAVAILABLE.",
     },
   },
-  join(values, report) {
-    if (values.concurrency > values.poolSize) {
-      report("WEIR_SEARCH_CONCURRENCY", "must not be above WEIR_READ_DATABASE_POOL");
-    }
-    return values;
-  },
+  rules: [
+    {
+      of: ["concurrency", "poolSize"],
+      judge({ concurrency, poolSize }, report) {
+        if (concurrency > poolSize) {
+          report("WEIR_SEARCH_CONCURRENCY", "must not be above WEIR_READ_DATABASE_POOL");
+        }
+      },
+    },
+  ],
+  join: (values) => values,
 };

@@ -25,11 +25,21 @@ type SettingOf<T> = Setting & { readonly form: Form<Exclude<T, undefined>> } & (
 /** Takes note that the variable cannot be used; reading goes on so that every fault is found. */
 export type Report = (name: `WEIR_${string}`, problem: string) => void;
 
+/** What must hold across some settings of a group. */
+export interface Rule<V> {
+  /** It is judged where each of these could be read, whatever became of the group's others. */
+  readonly of: readonly (keyof V)[];
+  /** Looks at no values but those. */
+  judge(values: V, report: Report): void;
+}
+
 /** Settings that one part of a process reads together: V as they are set, C as the part gets them. */
 export interface Group<V, C = V> {
   readonly title: string;
   readonly settings: { readonly [K in keyof V]: SettingOf<V[K]> };
-  /** Reports what does not hold across the settings, and joins what belongs together. */
+  /** What must hold across the settings, but for what `join` reports. */
+  readonly rules?: readonly Rule<V>[];
+  /** Joins what belongs together, once all settings could be read; reports why it cannot. */
   join(values: V, report: Report): C | undefined;
 }
 
@@ -37,5 +47,9 @@ export interface Group<V, C = V> {
 export interface AnyGroup {
   readonly title: string;
   readonly settings: Readonly<Record<string, Setting>>;
+  readonly rules?: readonly {
+    readonly of: readonly string[];
+    judge(values: never, report: Report): void;
+  }[];
   join(values: never, report: Report): unknown;
 }
