@@ -80,3 +80,16 @@ export function isQueryTimeout(error: unknown): boolean {
     (("code" in error && error.code === "57014") || error.message === "Query read timeout")
   );
 }
+
+/** SQLSTATEs of a statement that names what the database does not have: a schema, a table, a column, a function. */
+const UNDEFINED_CODES: ReadonlySet<string> = new Set(["3F000", "42P01", "42703", "42883"]);
+
+/** Whether a statement named something that the database does not have. */
+export function isUndefinedObject(error: unknown): boolean {
+  return error instanceof Error && "code" in error && UNDEFINED_CODES.has(String(error.code));
+}
+
+/** Whether the role of the connection may not do what a statement asked for (42501, insufficient_privilege). */
+export function isDenied(error: unknown): boolean {
+  return error instanceof Error && "code" in error && error.code === "42501";
+}

@@ -85,17 +85,17 @@ export async function migrate(options: MigrateOptions): Promise<readonly string[
 
 /**
  * The names of the files that the database has not had yet; empty where its schema is that of this code or of a later
- * one. Rejects with what the connection said where the database does not answer.
+ * one. Asks on the connection of the probes, and rejects with what it said where the database does not answer.
  */
-export async function pendingMigrations(db: Database): Promise<readonly string[]> {
-  const migrations = await readMigrations(MIGRATIONS);
-  const history = await db.pool.query<{ there: boolean }>(
+export async function pendingMigrations(db: Pick<Database, "probes">): Promise<readonly string[]> {
+  const names = await migrationNames(MIGRATIONS);
+  const history = await db.probes.query<{ there: boolean }>(
     "select to_regclass('migration.applied') is not null as there",
   );
-  if (!history.rows[0]!.there) return migrations.map(({ name }) => name);
-  const { rows } = await db.pool.query<{ name: string }>("select name from migration.applied");
+  if (!history.rows[0]!.there) return names;
+  const { rows } = await db.probes.query<{ name: string }>("select name from migration.applied");
   const applied = new Set(rows.map(({ name }) => name));
-  return migrations.map(({ name }) => name).filter((name) => !applied.has(name));
+  return names.filter((name) => !applied.has(name));
 }
 
 async function makePartitions(url: string, now: Date, logger: Logger): Promise<void> {
@@ -120,13 +120,16 @@ async function checkEncoding(client: pg.Client): Promise<void> {
     );
 }
 
+async function migrationNames(folder: string): Promise<readonly string[]> {
+  return (await readdir(folder)).filter((name) => name.endsWith(".sql")).toSorted();
+}
+
 async function readMigrations(folder: string): Promise<readonly Migration[]> {
-  const names = (await readdir(folder)).filter((name) => name.endsWith(".sql")).toSorted();
   const read = async (name: string): Promise<Migration> => {
     const text = (await readFile(`${folder}/${name}`, "utf8")).replaceAll("\r\n", "\n");
     return { name, text, sha256: createHash("sha256").update(text).digest("hex") };
   };
-  return Promise.all(names.map(read));
+  return Promise.all((await migrationNames(folder)).map(read));
 }
 
 // Asks again and again: a statement that waits would hold a snapshot, for which the other process's CREATE INDEX

@@ -6,11 +6,13 @@ import { accountFor, highWaters } from "#postgres/log-audit.ts";
 import { type Database } from "#postgres/pool.ts";
 import { toConnectError } from "./errors.ts";
 import { toReadError } from "./read-errors.ts";
+import { type SchemaWatch } from "./schema-watch.ts";
 
 /** What AccountingService needs. */
 export interface AccountingServiceOptions {
   /** For reading alone, with a bound on every statement. */
   readonly database: Database;
+  readonly schema: Pick<SchemaWatch, "behind">;
   readonly admin: Pick<Admin, "logRanges">;
   /** The consumer group that stores events, and the topic that it consumes. */
   readonly group: string;
@@ -32,7 +34,7 @@ export function createAccountingService(
       try {
         yield* auditLog(options, signal);
       } catch (error) {
-        throw toAuditError(error);
+        throw toAuditError(error, options.schema.behind);
       } finally {
         running -= 1;
       }
@@ -73,8 +75,8 @@ function capacityReached(): ConnectError {
   });
 }
 
-function toAuditError(error: unknown): unknown {
-  if (!(error instanceof KafkaError)) return toReadError(error) ?? error;
+function toAuditError(error: unknown, behind: string | undefined): unknown {
+  if (!(error instanceof KafkaError)) return toReadError(error, behind) ?? error;
   return toConnectError(
     {
       code: Code.Unavailable,

@@ -7,7 +7,7 @@ import { SearchService } from "#gen/weir/v1/search_pb.ts";
 import { loadKafkaClient } from "#kafka/client.ts";
 import { ensureTopics, topicTable } from "#kafka/topics.ts";
 import { traceProducer } from "#kafka/traced.ts";
-import { createDatabase, probe } from "#postgres/pool.ts";
+import { createDatabase } from "#postgres/pool.ts";
 import { type ProcessContext, runProcess } from "#runtime/process.ts";
 import { type Service } from "#runtime/service.ts";
 import { createAccountingService } from "./accounting.ts";
@@ -26,6 +26,7 @@ import { createIngestService } from "./ingest.ts";
 import { createReadiness } from "./ready.ts";
 import { addReflection } from "./reflection.ts";
 import { createRpc } from "./rpc.ts";
+import { createSchemaWatch } from "./schema-watch.ts";
 import { createSearchService } from "./search.ts";
 import { createServing, shuttingDown } from "./serving.ts";
 import { healthzRoute, metricsRoute, readyzRoute } from "./status-routes.ts";
@@ -82,6 +83,8 @@ async function start(context: ProcessContext<(typeof NEEDS)[number]>): Promise<r
     }),
   );
 
+  const schema = createSchemaWatch(database);
+
   const readiness = createReadiness({
     dependencies: {
       // Before the topics were looked at, what keeps them from that says more.
@@ -90,7 +93,7 @@ async function start(context: ProcessContext<(typeof NEEDS)[number]>): Promise<r
         producer.fault ??
         (await admin.probe([events.name])) ??
         topics.fault,
-      postgresql: () => probe(database),
+      postgresql: () => schema.probe(),
     },
     services: {
       [IngestService.typeName]: ["kafka"],
@@ -128,10 +131,16 @@ async function start(context: ProcessContext<(typeof NEEDS)[number]>): Promise<r
     ...shared,
     routes(router: ConnectRouter) {
       router.service(IngestService, ingest);
-      router.service(SearchService, createSearchService({ database, turns, telemetry }));
+      router.service(SearchService, createSearchService({ database, schema, turns, telemetry }));
       router.service(
         AccountingService,
-        createAccountingService({ database, admin, group: config.workers.persistGroup, topic: events.name }),
+        createAccountingService({
+          database,
+          schema,
+          admin,
+          group: config.workers.persistGroup,
+          topic: events.name,
+        }),
       );
       router.service(Health, createHealthService(readiness));
       addReflection(router);

@@ -1,11 +1,15 @@
 import { Code, ConnectError } from "@connectrpc/connect";
-import { classify, QueryTimeoutError } from "#postgres/failures.ts";
+import { classify, isUndefinedObject, QueryTimeoutError } from "#postgres/failures.ts";
 import { toConnectError } from "./errors.ts";
 
 const RETRY_AFTER_MS = 1_000;
 
-/** What a caller is told of a read of the database that failed; undefined for a fault of ours. */
-export function toReadError(error: unknown): ConnectError | undefined {
+/**
+ * What a caller is told of a read of the database that failed; undefined for a fault of ours.
+ *
+ * @param behind what the schema is known to lack (`SchemaWatch.behind`): that a table is not there is no fault of ours then.
+ */
+export function toReadError(error: unknown, behind?: string): ConnectError | undefined {
   if (error instanceof ConnectError) return error;
   if (error instanceof QueryTimeoutError) {
     return toConnectError(
@@ -13,6 +17,17 @@ export function toReadError(error: unknown): ConnectError | undefined {
         code: Code.DeadlineExceeded,
         reason: "QUERY_TIMEOUT",
         message: "The read took longer than a statement may. Ask for a smaller page, or try again.",
+      },
+      error,
+    );
+  }
+  if (behind !== undefined && isUndefinedObject(error)) {
+    return toConnectError(
+      {
+        code: Code.Unavailable,
+        reason: "DATABASE_UNAVAILABLE",
+        message: `Nothing can be read, for ${behind}. Events are still taken in. Try again once that is done.`,
+        retryAfterMs: RETRY_AFTER_MS,
       },
       error,
     );

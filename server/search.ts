@@ -23,6 +23,7 @@ import { type Telemetry } from "#runtime/telemetry.ts";
 import { endOf } from "./deadlines.ts";
 import { failureOf, reasonOf, toConnectError } from "./errors.ts";
 import { toReadError } from "./read-errors.ts";
+import { type SchemaWatch } from "./schema-watch.ts";
 import { type Turns } from "./turns.ts";
 import { fromMicros, toEventMessage, toMicros } from "./wire.ts";
 
@@ -30,6 +31,7 @@ import { fromMicros, toEventMessage, toMicros } from "./wire.ts";
 export interface SearchServiceOptions {
   /** For reading alone, with a bound on every statement. */
   readonly database: Database;
+  readonly schema: Pick<SchemaWatch, "behind">;
   /** How many reads may run at once and wait. */
   readonly turns: Turns;
   readonly telemetry: Telemetry;
@@ -160,7 +162,7 @@ function speaksJson({ requestHeader, requestMethod, url }: HandlerContext): bool
 
 /** Waits for a turn, reads, and measures both; a read that fails is measured too. */
 async function read<T>(
-  { turns, telemetry }: SearchServiceOptions,
+  { turns, schema, telemetry }: SearchServiceOptions,
   method: "search" | "get",
   signal: AbortSignal,
   work: () => Promise<T>,
@@ -179,7 +181,7 @@ async function read<T>(
       turn[Symbol.dispose]();
     }
   } catch (cause) {
-    const error = signal.aborted ? endOf(signal) : (toReadError(cause) ?? cause);
+    const error = signal.aborted ? endOf(signal) : (toReadError(cause, schema.behind) ?? cause);
     measure(error instanceof ConnectError ? (reasonOf(error) ?? "DEADLINE_EXCEEDED") : "INTERNAL");
     throw error;
   }

@@ -4,13 +4,16 @@ import { join } from "node:path";
 import { Code } from "@connectrpc/connect";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 
+import { migrate } from "#postgres/migrate.ts";
+
 import { type Child, untilReady } from "../../dev/child.ts";
 import { cacheFolder, fetchKafkaJars } from "../../dev/kafka-jars.ts";
 import { startKafka } from "../../dev/kafka.ts";
 import { freePort } from "../../dev/ports.ts";
 import { openBroker } from "../kafka/broker.ts";
 import { createProxy } from "../postgres/fixture.ts";
-import { createTestDatabase } from "../support/database.ts";
+import { createEmptyDatabase, createTestDatabase } from "../support/database.ts";
+import { silentLogger } from "../support/logger.ts";
 import { deleteTopics, readTopic } from "../support/topic.ts";
 import { startWeir, type Weir } from "../support/weir.ts";
 import { createClients, httpRefusalOf, PROTOCOLS, refusalOf, statusRefusalOf } from "./clients.ts";
@@ -40,15 +43,15 @@ test("events are taken in while PostgreSQL is away, reads are refused, and both 
   await untilReady(weir.server, async () => !(await readyServices(weir))["weir.v1.SearchService"], {
     timeoutMs: 10_000,
   });
-  expect(await readyServices(weir)).toEqual({
+  expect(await readyServices(weir)).toMatchObject({
     "weir.v1.IngestService": true,
     "weir.v1.SearchService": false,
   });
   const { receipt } = await ingest.createEvent({ event: toMessage(sketch()) });
   expect(receipt?.position?.offset).toBeGreaterThanOrEqual(0n);
   expect((await post(weir, token)).status).toBe(200);
-  for (const read of [search.searchEvents({}), search.getEvent({ name: "events/a:b" })]) {
-    const refusal = await refusalOf(read);
+  for (const read of [() => search.searchEvents({}), () => search.getEvent({ name: "events/a:b" })]) {
+    const refusal = await refusalOf(read());
     expect(refusal).toMatchObject({ code: Code.Unavailable, reason: "DATABASE_UNAVAILABLE" });
     expect(refusal.retryAfterMs).toBeGreaterThan(0);
   }
@@ -58,6 +61,39 @@ test("events are taken in while PostgreSQL is away, reads are refused, and both 
     timeoutMs: 10_000,
   });
   expect((await search.searchEvents({})).events).toEqual([]);
+});
+
+test("a database without the schema is told of, with what to run, until it is migrated; events are taken in", async () => {
+  await using database = await createEmptyDatabase();
+  await using weir = await startWeir({ databaseUrl: database.url, until: "listening" });
+  const { ingest, search } = createClients(weir.baseUrl, await weir.token());
+  await untilReady(weir.server, async () => (await readyServices(weir))["weir.v1.IngestService"] === true, {
+    timeoutMs: 20_000,
+  });
+  const report = await fetch(`${weir.baseUrl}/readyz?service=weir.v1.SearchService`);
+  expect(report.status).toBe(503);
+  expect(await report.json()).toMatchObject({
+    reasons: [
+      expect.stringMatching(
+        /^postgresql: the schema is behind: the database lacks 0001\S+, .*: run `npm run migrate`$/,
+      ),
+    ],
+  });
+  for (const read of [() => search.searchEvents({}), () => search.getEvent({ name: "events/a:b" })]) {
+    const refusal = await refusalOf(read());
+    expect(refusal).toMatchObject({ code: Code.Unavailable, reason: "DATABASE_UNAVAILABLE" });
+    expect(refusal.message).toContain("the schema is behind");
+    expect(refusal.message).toContain("npm run migrate");
+    expect(refusal.retryAfterMs).toBeGreaterThan(0);
+  }
+  expect((await ingest.createEvent({ event: toMessage(sketch()) })).receipt?.position?.offset).toBe(0n);
+
+  await migrate({ url: database.url, logger: silentLogger });
+  await untilReady(weir.server, async () => (await readyServices(weir))["weir.v1.SearchService"] === true, {
+    timeoutMs: 10_000,
+  });
+  expect((await search.searchEvents({})).events).toEqual([]);
+  expect(weir.log().filter(({ level }) => level === "error")).toEqual([]);
 });
 
 describe("without a broker", () => {
