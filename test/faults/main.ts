@@ -5,16 +5,19 @@ import { type Part } from "./platform.ts";
 import { torture } from "./torture.ts";
 
 // `npm run torture -- NAME`: a long run of faults, with its figures as JSON. Ends with status 1 where an event was lost,
-// doubled, altered or invented.
+// doubled, altered or invented, poison is no dead letter, or an offset of the log is unaccounted for.
 
 interface Torture {
   readonly events: number;
   readonly kills: number;
   readonly parts: readonly Part[];
+  /** The share of the events that poison is written beside. */
+  readonly poison: number;
 }
 
 const TORTURES: Readonly<Record<string, Torture>> = {
-  ingest: { events: 1_000_000, kills: 50, parts: ["server", "broker"] },
+  ingest: { events: 1_000_000, kills: 50, parts: ["server", "broker"], poison: 0 },
+  persist: { events: 1_000_000, kills: 100, parts: ["worker", "broker", "PostgreSQL"], poison: 0.01 },
 };
 
 const { positionals, values } = parseArgs({
@@ -34,6 +37,7 @@ const kills = Number(values.kills ?? chosen.kills);
 const seed = Number(values.seed ?? Math.floor(Math.random() * 2 ** 31));
 const result = await torture({
   events,
+  poison: Math.round(events * chosen.poison),
   dataBytes: 300,
   kills,
   parts: chosen.parts,
@@ -41,8 +45,19 @@ const result = await torture({
   seed,
   say: (line) => void process.stderr.write(`${new Date().toISOString()} ${line}\n`),
 });
-const faults = [result.lost, result.doubled, result.altered, result.invented].flat();
-const isWell = faults.length === 0 && result.acknowledged === events && result.rows === events;
+const { poison, audit } = result;
+const faults = [
+  [result.lost, result.doubled, result.altered, result.invented],
+  [poison.lost, poison.unlettered, poison.invented],
+].flat(2);
+const isWell =
+  faults.length === 0 &&
+  result.acknowledged === events &&
+  result.rows === events &&
+  poison.acknowledged === Math.round(events * chosen.poison) &&
+  audit.stored === events &&
+  audit.deadLetters === poison.rows &&
+  audit.unaccounted === 0;
 const perSecond = Math.round(events / result.sendingSeconds);
 process.stdout.write(
   `${JSON.stringify({ isWell, seed, ...result, perSecond, load: loadavg()[0] }, undefined, 2)}\n`,

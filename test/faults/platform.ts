@@ -107,7 +107,7 @@ export async function startPlatform(): Promise<Platform> {
     baseUrl: `http://127.0.0.1:${port}`,
     databaseUrl,
     brokers: env.WEIR_KAFKA_BROKERS,
-    token: await new SignJWT({ scope: "events.write events.read" })
+    token: await new SignJWT({ scope: "events.write events.read admin.read" })
       .setProtectedHeader({ alg: "HS256" })
       .setSubject("faults")
       .setIssuedAt()

@@ -1,11 +1,13 @@
 import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
+import { createWeirAdminClient } from "../../sdk/admin.ts";
 import { type CloudEvent, cloudEvent, createWeirClient, type WeirClient } from "../../sdk/index.ts";
 import { kafkaClient } from "../support/kafka-client.ts";
 import { silentLogger } from "../support/logger.ts";
 import { createLedger, type Ledger, nameOf, type Verdict } from "./ledger.ts";
 import { startPlatform, type Part, type Platform } from "./platform.ts";
+import { createPoison, type PoisonVerdict } from "./poison.ts";
 
 const EVENTS_TOPIC = "weir.events.v1";
 
@@ -13,6 +15,8 @@ const EVENTS_TOPIC = "weir.events.v1";
 export interface TortureOptions {
   /** How many events are sent. */
   readonly events: number;
+  /** How many records of poison are written to the log among them. */
+  readonly poison: number;
   /** The most bytes that an event's data have; at least 64. */
   readonly dataBytes: number;
   /** How many SIGKILLs are spread over the sending. */
@@ -33,7 +37,13 @@ export interface TortureResult extends Verdict {
   readonly retries: number | undefined;
   readonly sendingSeconds: number;
   readonly settlingSeconds: number;
+  readonly poison: PoisonVerdict;
+  /** What the audit of the log says, over all partitions. */
+  readonly audit: Readonly<Record<AuditCount, number>>;
 }
+
+const AUDIT_COUNTS = ["stored", "duplicates", "deadLetters", "skipped", "unaccounted"] as const;
+type AuditCount = (typeof AUDIT_COUNTS)[number];
 
 /**
  * Sends events while parts of the platform are killed; every event is sent again until it is acknowledged. Then waits
@@ -47,9 +57,14 @@ export async function torture(options: TortureOptions): Promise<TortureResult> {
   const run: Run = { options, weir, ledger, giveUp, time: new Date() };
 
   const started = Date.now();
+  const poison = createPoison(options.poison, platform.brokers, EVENTS_TOPIC);
+  const isDue = (index: number): boolean =>
+    ledger.acknowledgedCount >= Math.floor((index / options.poison) * options.events);
   const sending = options.senders === "publisher" ? publishAll(run) : callAll(run, options.senders);
-  const killed = await killParts(platform, ledger, options, sending);
-  const retries = await sending;
+  const poisoning = poison.send(isDue, giveUp);
+  const all = Promise.all([sending, poisoning]);
+  const killed = await killParts(platform, ledger, options, all);
+  const [retries] = await all;
   const sent = Date.now();
   options.say(`all are acknowledged after ${(sent - started) / 1000} s`);
   await untilStored(platform, giveUp);
@@ -62,7 +77,17 @@ export async function torture(options: TortureOptions): Promise<TortureResult> {
     retries,
     sendingSeconds: (sent - started) / 1000,
     settlingSeconds: (stored - sent) / 1000,
+    poison: await poison.compare(platform.databaseUrl),
+    audit: await auditLog(platform),
   };
+}
+
+async function auditLog({ baseUrl, token }: Platform): Promise<Record<AuditCount, number>> {
+  const admin = createWeirAdminClient({ baseUrl, token, timeoutMs: 600_000 });
+  const sum = { stored: 0, duplicates: 0, deadLetters: 0, skipped: 0, unaccounted: 0 };
+  for await (const partition of admin.accounting.auditLog({}))
+    for (const name of AUDIT_COUNTS) sum[name] += Number(partition[name]);
+  return sum;
 }
 
 interface Run {
