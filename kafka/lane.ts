@@ -13,6 +13,7 @@ import { errorText } from "./errors.ts";
 import { KafkaError } from "./ports.ts";
 import { produceError } from "./produce-errors.ts";
 import { type Batch, giveUp, nextBatch, type Publication } from "./publication.ts";
+import { createRejections } from "./rejections.ts";
 import { backoff, pause, within } from "./waiting.ts";
 
 /** What a lane needs. */
@@ -37,6 +38,8 @@ export interface Lane {
   readonly ready: Promise<void>;
   /** Why records are not published at the moment, or not yet. */
   readonly fault: LaneFault | undefined;
+  /** Why the broker takes no records though it answers (`Rejections.fault`); they are sent all the same. */
+  readonly rejection: string | undefined;
   /** Whether a further record had better be refused for the fault. A failure may also be a blip, which is waited for. */
   readonly refuses: boolean;
   /** Ends the lane at once: nothing more is sent. What it holds is given up. */
@@ -73,6 +76,7 @@ export function createLane(options: LaneOptions): Lane {
   /** A batch that may have reached the broker through the present session, which must send it again as it is. */
   let unsettled: Batch | undefined;
   let isAway = false;
+  const rejections = createRejections(topic, log);
   let failure: (LaneFault & { readonly since: number; readonly failures: number }) | undefined = {
     cause: "BROKER_AWAY",
     detail: `Kafka at ${brokers} is not connected yet`,
@@ -180,6 +184,7 @@ export function createLane(options: LaneOptions): Lane {
       const mine = answers.filter((answer) => answer.partition === partition);
       const answer = mine.find(({ errorCode }) => errorCode === 0) ?? mine[0];
       if (answer?.errorCode === 0) {
+        rejections.clear();
         acknowledge(publications, partition, answer.baseOffset);
         continue;
       }
@@ -189,6 +194,7 @@ export function createLane(options: LaneOptions): Lane {
       for (const each of publications) {
         if (error?.written === "no" && fresh.has(each)) each.sent = false;
         if (error?.ofRecord && publications.length > 1) each.alone = true;
+        else if (error?.refusal === "REJECTED") giveUp(each, "REJECTED", rejections.add(error, each, detail));
         else if (error?.refusal !== undefined) giveUp(each, error.refusal, detail);
         else if (error?.missing) refuseIfMissingTooLong(each, detail);
         returned.push(each);
@@ -263,6 +269,9 @@ export function createLane(options: LaneOptions): Lane {
     ready: connected.promise,
     get fault() {
       return failure;
+    },
+    get rejection() {
+      return rejections.fault;
     },
     get refuses() {
       return (

@@ -63,7 +63,10 @@ export interface Producer extends AsyncDisposable {
   room(): Promise<void>;
   /** Settles at the first connection with a producer id, however long that takes; never rejects. */
   readonly ready: Promise<void>;
-  /** Why the producer cannot publish at the moment; undefined while it can. */
+  /**
+   * Why the producer cannot publish at the moment, or the broker takes nothing of what it sends (since its last rejection
+   * of a record for what is not the record's own fault, for 30 s at most); undefined while it can.
+   */
   readonly fault: string | undefined;
   /** Records and bytes waiting or in flight. */
   readonly queued: { readonly records: number; readonly bytes: number };

@@ -205,7 +205,10 @@ export function createProducer(
     },
     ready: Promise.all(Array.from(lanes.values(), ({ ready }) => ready)).then(() => {}),
     get fault() {
-      for (const { fault } of lanes.values()) if (fault !== undefined) return fault.detail;
+      for (const { fault, rejection } of lanes.values()) {
+        const detail = fault?.detail ?? rejection;
+        if (detail !== undefined) return detail;
+      }
       return undefined;
     },
     get queued() {

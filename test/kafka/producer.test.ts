@@ -172,6 +172,35 @@ describe.each(CLIENTS)("%s", (name) => {
       expect((await readAll(broker, topic)).get(0)).toEqual(["before", "after"]);
     });
 
+    test("says that the broker takes no record at all, why, and that it takes them again", async () => {
+      const topic = await broker.topic(1, { "message.timestamp.before.max.ms": "100" });
+      await using producer = open(topic);
+      const publish = (): Promise<PublishResult> =>
+        producer.publish({ ...textRecord(topic, 0, "a"), timestamp: Date.now() - 5_000 });
+      const linesOf = (level: string): unknown[] =>
+        broker.log.lines.filter(
+          ([each, , fields]) => each === level && (fields as { topic?: string })?.topic === topic,
+        );
+      expect(producer.fault).toMatch("is not connected yet");
+      for (const _ of [1, 2]) {
+        const rejected = await publish();
+        expect(rejected).toMatchObject({ outcome: "refused", cause: "REJECTED" });
+        expect(rejected).toHaveProperty("detail", expect.stringMatching(/INVALID_TIMESTAMP: its clock/));
+        expect(producer.fault).toMatch(/INVALID_TIMESTAMP: its clock and that of this server \(.+Z\)/);
+      }
+      expect(linesOf("warn")).toEqual([
+        ["warn", "Kafka rejects every record", { topic, reason: expect.stringMatching("clock") as string }],
+      ]);
+      // One whose own time is at fault says nothing of the others.
+      await broker.admin.changeTopic(topic, { "message.timestamp.before.max.ms": "3600000" });
+      await expect.poll(publish).toMatchObject({ outcome: "acknowledged" });
+      const old = { ...textRecord(topic, 0, "old"), timestamp: Date.now() - 2 * 3_600_000 };
+      expect(await producer.publish(old)).toMatchObject({ outcome: "refused", cause: "REJECTED" });
+      expect(producer.fault).toBeUndefined();
+      expect(linesOf("info")).toContainEqual(["info", "Kafka takes records again", { topic }]);
+      expect(linesOf("warn")).toHaveLength(1);
+    });
+
     test("gives up a record when its request is given up, and says whether it may be on the log", async () => {
       const topic = await broker.topic(1);
       await using producer = open(topic);

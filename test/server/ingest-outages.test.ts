@@ -164,6 +164,28 @@ test("what the broker itself refuses is told as what it is", async () => {
   expect(missing.metadata).toEqual({ cause: "TOPIC_MISSING" });
 });
 
+test("a broker that takes no record at all is seen in the readiness of ingest, until it takes one", async () => {
+  await using broker = await openBroker();
+  await using weir = await startWeir();
+  const token = await weir.token();
+  const isIngestReady = async (): Promise<boolean> => {
+    await post(weir, token);
+    return (await readyServices(weir))["weir.v1.IngestService"] === true;
+  };
+  const bound = "message.timestamp.before.max.ms";
+
+  await broker.admin.changeTopic(weir.topic, { [bound]: "0" });
+  await untilReady(weir.server, async () => !(await isIngestReady()), { timeoutMs: 10_000 });
+  const report = await fetch(`${weir.baseUrl}/readyz?service=weir.v1.IngestService`);
+  expect(await report.json()).toMatchObject({
+    reasons: [expect.stringMatching(/^kafka: .*INVALID_TIMESTAMP: its clock and that of this server/)],
+  });
+
+  await broker.admin.changeTopic(weir.topic, { [bound]: "3600000" });
+  await untilReady(weir.server, isIngestReady, { timeoutMs: 10_000 });
+  expect((await post(weir, token)).status).toBe(200);
+});
+
 describe("with a broker that stops answering", () => {
   let broker: Child;
   let weir: Weir;
