@@ -24,7 +24,7 @@ import { isProtocolError } from "./errors.ts";
 import { ASK_OTHERS, type Described, describeTopic, getApi } from "./library.ts";
 import { encodeRecordBatch } from "./record-batch.ts";
 
-/** The versions of the Produce API whose requests are alike (Kafka 2.5 and later), as calls with a request that is written. */
+/** The versions of the Produce API whose requests are alike, as calls with a request that is written. */
 const PRODUCE = [produceV11, produceV10, produceV9].map(({ api: { key, version }, parseResponse }) =>
   createAPI<[request: Writer], produceV11.ProduceResponse>(
     key,
@@ -84,7 +84,11 @@ export function openProduceSession({
   async function chooseProduce(): Promise<typeof produce> {
     const { version } = await getApi<typeof produceV11.api>(client, "Produce");
     const chosen = PRODUCE.find((each) => each.version === version);
-    if (chosen === undefined) throw new Error("the broker is older than Kafka 2.5");
+    if (chosen === undefined) {
+      throw new Error(
+        `the broker's Produce API is of version ${version} and must be of 9 or later: take a newer Kafka, or WEIR_KAFKA_CLIENT=kafkajs`,
+      );
+    }
     return chosen;
   }
 
