@@ -62,6 +62,11 @@ export interface DeadLetterRecord {
   readonly value: Uint8Array;
 }
 
+/** The id of the dead letter of a record that a group failed on: its event's id, and its key in the dead-letter topic. */
+export function deadLetterId(group: string, { topic, partition, offset }: LogPosition): string {
+  return `${group}/${topic}/${partition}/${offset}`;
+}
+
 /**
  * Encodes a dead letter as a record in structured JSON: source `/weir/{group}`, id and key `group/topic/partition/offset`
  * of what failed, so that a second letter for the same record replaces the first under compaction. Every byte of the
@@ -69,7 +74,7 @@ export interface DeadLetterRecord {
  */
 export function encodeDeadLetter(letter: DeadLetter): DeadLetterRecord {
   const { topic, partition, offset } = letter.position;
-  const id = `${letter.group}/${topic}/${partition}/${offset}`;
+  const id = deadLetterId(letter.group, letter.position);
   const members = {
     reason: JSON.stringify(letter.reason),
     detail: JSON.stringify(letter.detail.toWellFormed()),

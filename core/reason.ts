@@ -35,6 +35,7 @@ export const REASONS = [
   "KAFKA_UNAVAILABLE",
   // Administration
   "REPLAY_SET_UNSATISFIABLE",
+  "ADMIN_CAPACITY",
   // Any request
   "INVALID_REQUEST",
   "UNIMPLEMENTED",

@@ -1,3 +1,4 @@
+import { ADMIN } from "./settings/admin.ts";
 import { DATABASE } from "./settings/database.ts";
 import { HTTP } from "./settings/http.ts";
 import { JWT } from "./settings/jwt.ts";
@@ -25,6 +26,7 @@ export const SETTINGS: {
   readonly producer: typeof PRODUCER;
   readonly database: typeof DATABASE;
   readonly search: typeof SEARCH;
+  readonly admin: typeof ADMIN;
   readonly workers: typeof WORKERS;
 } = {
   process: PROCESS,
@@ -37,5 +39,6 @@ export const SETTINGS: {
   producer: PRODUCER,
   database: DATABASE,
   search: SEARCH,
+  admin: ADMIN,
   workers: WORKERS,
 };

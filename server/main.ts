@@ -2,6 +2,8 @@ import cluster from "node:cluster";
 import { type ConnectRouter } from "@connectrpc/connect";
 import { Health } from "#gen/health/v1/health_pb.ts";
 import { AccountingService } from "#gen/weir/admin/v1/accounting_pb.ts";
+import { AuditService } from "#gen/weir/admin/v1/audit_pb.ts";
+import { DeadLetterAdminService } from "#gen/weir/admin/v1/dead_letter_pb.ts";
 import { IngestService } from "#gen/weir/v1/ingest_pb.ts";
 import { SearchService } from "#gen/weir/v1/search_pb.ts";
 import { loadKafkaClient } from "#kafka/client.ts";
@@ -12,9 +14,12 @@ import { type ProcessContext, runProcess } from "#runtime/process.ts";
 import { type Service } from "#runtime/service.ts";
 import { createAccountingService } from "./accounting.ts";
 import { createAdmission } from "./admit.ts";
+import { auditWrites } from "./audit.ts";
+import { createAuditService } from "./audit-service.ts";
 import { createAuthorize } from "./auth.ts";
 import { createBodyBudget } from "./body-budget.ts";
 import { createCors } from "./cors.ts";
+import { createDeadLetterAdmin } from "./dead-letter-admin.ts";
 import { createDispatch } from "./dispatch.ts";
 import { createErrorFunnel } from "./error-funnel.ts";
 import { createFleet } from "./fleet.ts";
@@ -40,6 +45,7 @@ const NEEDS = [
   "limits",
   "database",
   "search",
+  "admin",
   "kafka",
   "topics",
   "producer",
@@ -64,7 +70,7 @@ async function start(context: ProcessContext<(typeof NEEDS)[number]>): Promise<r
   const authorize = createAuthorize(config.jwt);
 
   const client = await loadKafkaClient(kafka.client);
-  const [events] = topicTable(config.topics);
+  const [events, letters] = topicTable(config.topics);
   const admin = resources.use(client.createAdmin({ connection: kafka, log }));
   const topics = createTopicSetup(() => ensureTopics(admin, config.topics), log.scope("topics"));
   const producer = resources.use(
@@ -85,6 +91,17 @@ async function start(context: ProcessContext<(typeof NEEDS)[number]>): Promise<r
 
   const schema = createSchemaWatch(database);
 
+  const adminDatabase = resources.use(
+    createDatabase({
+      url: config.database.url,
+      poolSize: config.admin.poolSize,
+      statementTimeoutMs: config.admin.statementTimeoutMs,
+      connectTimeoutMs: config.database.connectTimeoutMs,
+      applicationName: "weir server admin",
+      logger: log.scope("postgres"),
+    }),
+  );
+
   const readiness = createReadiness({
     dependencies: {
       // Before the topics were looked at, what keeps them from that says more.
@@ -99,6 +116,8 @@ async function start(context: ProcessContext<(typeof NEEDS)[number]>): Promise<r
       [IngestService.typeName]: ["kafka"],
       [SearchService.typeName]: ["postgresql"],
       [AccountingService.typeName]: ["kafka", "postgresql"],
+      [AuditService.typeName]: ["postgresql"],
+      [DeadLetterAdminService.typeName]: ["kafka", "postgresql"],
     },
     notes: { kafka: () => topics.note },
     stopping,
@@ -119,6 +138,23 @@ async function start(context: ProcessContext<(typeof NEEDS)[number]>): Promise<r
     waitMs: search.queueWaitMs,
   });
 
+  const adminTurns = createTurns({
+    concurrency: config.admin.concurrency,
+    queue: config.admin.queue,
+    waitMs: config.admin.queueWaitMs,
+  });
+  const deadLetters = createDeadLetterAdmin({
+    database: adminDatabase,
+    admin,
+    producer,
+    owner: { group: config.workers.persistGroup, topic: events.name, partitions: events.partitions },
+    retentionMs: events.retentionMs,
+    letters,
+    scanMs: config.admin.deadLetterScanMs,
+    turns: adminTurns,
+    log: log.scope("dead letters"),
+  });
+
   const funnel = createErrorFunnel(log.scope("request"), http.readLimitBytes);
   const shutdown = new AbortController();
   const streamsEnd = new AbortController();
@@ -129,7 +165,8 @@ async function start(context: ProcessContext<(typeof NEEDS)[number]>): Promise<r
   const ingest = createIngestService({ admission, limits: config.limits, stopping: streamsEnd.signal });
   const rpc = createRpc({
     ...shared,
-    routes(router: ConnectRouter) {
+    routes(plain: ConnectRouter) {
+      const router = auditWrites(plain, { database: adminDatabase, log: log.scope("audit") });
       router.service(IngestService, ingest);
       router.service(SearchService, createSearchService({ database, schema, turns, telemetry }));
       router.service(
@@ -142,6 +179,8 @@ async function start(context: ProcessContext<(typeof NEEDS)[number]>): Promise<r
           topic: events.name,
         }),
       );
+      router.service(AuditService, createAuditService({ database: adminDatabase, turns: adminTurns }));
+      router.service(DeadLetterAdminService, deadLetters);
       router.service(Health, createHealthService(readiness));
       addReflection(router);
     },

@@ -8,6 +8,8 @@ import {
 } from "@connectrpc/connect-node";
 
 import { type Status } from "#gen/google/rpc/status_pb.ts";
+import { AuditService } from "#gen/weir/admin/v1/audit_pb.ts";
+import { DeadLetterAdminService } from "#gen/weir/admin/v1/dead_letter_pb.ts";
 import { IngestService } from "#gen/weir/v1/ingest_pb.ts";
 import { SearchService } from "#gen/weir/v1/search_pb.ts";
 
@@ -24,6 +26,8 @@ export type Protocol = (typeof PROTOCOLS)[number];
 export interface Clients {
   readonly ingest: Client<typeof IngestService>;
   readonly search: Client<typeof SearchService>;
+  readonly deadLetters: Client<typeof DeadLetterAdminService>;
+  readonly audit: Client<typeof AuditService>;
 }
 
 /** Clients of a server by one protocol; further headers go with every call. */
@@ -39,7 +43,12 @@ export function createClients(
     return next(request);
   };
   const transport = createTransport(protocol, baseUrl, [bearer]);
-  return { ingest: createClient(IngestService, transport), search: createClient(SearchService, transport) };
+  return {
+    ingest: createClient(IngestService, transport),
+    search: createClient(SearchService, transport),
+    deadLetters: createClient(DeadLetterAdminService, transport),
+    audit: createClient(AuditService, transport),
+  };
 }
 
 function createTransport(protocol: Protocol, baseUrl: string, interceptors: Interceptor[]): Transport {

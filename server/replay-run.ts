@@ -1,0 +1,158 @@
+import { type MessageInitShape } from "@bufbuild/protobuf";
+import { type HandlerContext } from "@connectrpc/connect";
+import { type DeadLetter } from "#core/dead-letter.ts";
+import { formatDeadLetterName } from "#core/dead-letter-name.ts";
+import { type LogPosition } from "#core/event.ts";
+import { type Reason, type Result } from "#core/reason.ts";
+import { planReplay } from "#core/replay.ts";
+import { ReplayAction, ReplayOutcome, type ReplayStepSchema } from "#gen/weir/admin/v1/dead_letter_pb.ts";
+import { replayRecord } from "#kafka/letter-reader.ts";
+import { KafkaError, type Producer } from "#kafka/ports.ts";
+import { type IndexedLetter, markReplayed } from "#postgres/dead-letters.ts";
+import { type Logger } from "#runtime/log.ts";
+import { auditKey } from "./audit.ts";
+import { abortable } from "./deadlines.ts";
+import { type PlanOptions, readWhole, type Step } from "./replay-plan.ts";
+
+/** What running a plan needs. */
+export interface RunOptions extends PlanOptions {
+  /** Of the topic of the events. */
+  readonly producer: Producer;
+  /** How long the topic of the events keeps a record, in milliseconds. */
+  readonly retentionMs: number;
+  readonly log: Logger;
+}
+
+/** What is left of a call's time when its run stops to answer. */
+const ANSWER_MS = 1_000;
+const MOST_RUN_MS = 3_600_000;
+
+/** A step as a message. */
+export type StepMessage = MessageInitShape<typeof ReplayStepSchema>;
+
+/** How far a run came. */
+export interface Run {
+  readonly steps: StepMessage[];
+  readonly published: number;
+  readonly stoppedAt?: string;
+  readonly stopReason?: Reason;
+}
+
+/** Publishes one letter after another, each once the one before is on the log and noted. */
+export async function runPlan(
+  options: RunOptions,
+  plan: readonly Step[],
+  context: HandlerContext,
+): Promise<Run> {
+  const note = context.values.get(auditKey);
+  const signal = AbortSignal.any([context.signal, timeToAnswer(context)]);
+  const steps: StepMessage[] = [];
+  let published = 0;
+  let stop: { readonly at: string; readonly reason: Reason } | undefined;
+  for (const step of plan) {
+    const { letter, name } = step;
+    const message = toMessage(step);
+    steps.push(message);
+    if (step.plan.action !== "REPLAY" || letter === undefined) continue;
+    if (stop !== undefined) {
+      message.outcome = ReplayOutcome.NOT_REACHED;
+      continue;
+    }
+    const done = signal.aborted ? timeUsedUp : await publish(options, letter, step.plan.attempt, signal);
+    Object.assign(message, done.message);
+    if (done.message.outcome === ReplayOutcome.PUBLISHED) published += 1;
+    if (done.stop !== undefined) stop = { at: name, reason: done.stop };
+    // However the call ends, this much was done.
+    if (note !== undefined) note.outcome = { published };
+  }
+  if (note !== undefined && stop !== undefined) note.result = stop.reason;
+  return { steps, published, ...(stop && { stoppedAt: stop.at, stopReason: stop.reason }) };
+}
+
+function timeToAnswer(context: HandlerContext): AbortSignal {
+  const left = context.timeoutMs() ?? Number.POSITIVE_INFINITY;
+  return AbortSignal.timeout(Math.min(Math.max(0, left - ANSWER_MS), MOST_RUN_MS));
+}
+
+/** What became of one letter, and why the run stops with it, where it does. */
+interface Done {
+  readonly message: Pick<StepMessage, "outcome" | "why" | "position">;
+  readonly stop?: Reason;
+}
+
+const timeUsedUp: Done = {
+  message: { outcome: ReplayOutcome.NOT_REACHED, why: "The call's time was used up." },
+  stop: "DEADLINE_EXCEEDED",
+};
+
+function refused(why: string): Done {
+  return { message: { outcome: ReplayOutcome.REFUSED, why }, stop: "PRODUCER_UNAVAILABLE" };
+}
+
+async function publish(
+  options: RunOptions,
+  letter: IndexedLetter,
+  attempt: number,
+  signal: AbortSignal,
+): Promise<Done> {
+  let read: Result<DeadLetter> | undefined;
+  try {
+    read = await abortable(readWhole(options, letter), signal);
+  } catch (error) {
+    if (signal.aborted) return timeUsedUp;
+    if (error instanceof KafkaError) return refused(`The letter could not be read: ${error.message}`);
+    throw error;
+  }
+  // The letter may have left the topic since the plan was made, and what is published is what was judged.
+  const plan = planReplay(letter, read, options.owner);
+  if (plan.action !== "REPLAY" || !read?.ok) return refused("why" in plan ? plan.why : "");
+  const record = replayRecord(read.value, attempt, options.owner, options.retentionMs);
+  const result = await options.producer.publish(record, signal);
+  switch (result.outcome) {
+    case "acknowledged":
+      return noteReplay(options, letter, result.position);
+    case "refused":
+      return refused(`Nothing was published: ${result.detail}`);
+    case "unknown": {
+      const why = `It was sent and not acknowledged, so it may be on the log: ${result.detail}`;
+      return { message: { outcome: ReplayOutcome.UNKNOWN, why }, stop: "PUBLISH_OUTCOME_UNKNOWN" };
+    }
+  }
+}
+
+async function noteReplay(
+  { database, log }: RunOptions,
+  letter: IndexedLetter,
+  position: LogPosition,
+): Promise<Done> {
+  const message = { outcome: ReplayOutcome.PUBLISHED, position };
+  try {
+    await markReplayed(database, letter);
+    return { message };
+  } catch (error) {
+    const name = formatDeadLetterName(letter);
+    log.error("A dead letter was replayed and that could not be noted: it may be replayed again", {
+      name,
+      error,
+    });
+    const why = `It was published, and that could not be noted: ${error instanceof Error ? error.message : String(error)}`;
+    return { message: { ...message, why }, stop: "DATABASE_UNAVAILABLE" };
+  }
+}
+
+const ACTIONS: Readonly<Record<Step["plan"]["action"], ReplayAction>> = {
+  REPLAY: ReplayAction.REPLAY,
+  UNDECODABLE: ReplayAction.UNDECODABLE,
+  FOREIGN_TOPIC: ReplayAction.FOREIGN_TOPIC,
+  BUDGET_EXHAUSTED: ReplayAction.BUDGET_EXHAUSTED,
+  NOT_FOUND: ReplayAction.NOT_FOUND,
+};
+
+/** A step as a message, before anything is done. */
+export function toMessage({ name, plan }: Step): StepMessage {
+  return {
+    name,
+    action: ACTIONS[plan.action],
+    ...("attempt" in plan ? { attempt: plan.attempt } : { why: plan.why }),
+  };
+}
