@@ -61,6 +61,8 @@ describe("the panel", () => {
     ...facts,
     workersUrl: "http://127.0.0.1:9",
     tokenLife: "24 hours",
+    faults: [],
+    beginAnew: "/clone/.weir",
     logs: "/clone/.weir/log",
     envFile: "/clone/.weir/env",
   };
@@ -74,6 +76,15 @@ describe("the panel", () => {
     expect(text.split("\n")).toContain(postLine(facts));
     expect(text.split("\n")).toContain(searchLine(facts));
     expect(text).toContain("/clone/.weir/log");
+  });
+
+  it("says what does not work and what to do, only where that is so", () => {
+    const faults = ["persist: FAILED: the checkpoint …"];
+    const text = panel({ ...more, oneCopy: true, faults });
+    expect(text).toContain("\n  persist: FAILED: the checkpoint …\n");
+    expect(text).toContain("stop this and delete /clone/.weir.");
+    expect(panel({ ...more, oneCopy: true, faults, beginAnew: undefined })).not.toContain("delete");
+    expect(panel({ ...more, oneCopy: true })).not.toContain("NOT ALL");
   });
 
   it("says that there is one copy only where that is so", () => {

@@ -9,6 +9,10 @@ export interface PanelFacts {
   readonly tokenLife: string;
   /** There is one broker, so one copy of each event. */
   readonly oneCopy: boolean;
+  /** Why roles of the workers do not do all of their work, a text each. */
+  readonly faults: readonly string[];
+  /** The folder without which all begins anew; undefined where that would leave something behind. */
+  readonly beginAnew: string | undefined;
   readonly logs: string;
   /** The file of settings for further processes. */
   readonly envFile: string;
@@ -21,7 +25,7 @@ export function panel(facts: PanelFacts): string {
     : "";
   return `
   Weir runs at ${facts.url}
-${copies === "" ? "" : `  ${copies}\n`}
+${copies === "" ? "" : `  ${copies}\n`}${trouble(facts)}
   A token with every scope, for ${facts.tokenLife} (npm run token makes others):
 
 ${facts.token}
@@ -39,6 +43,20 @@ ${searchLine(facts)}
   Settings for further processes: ${facts.envFile}
   Ctrl-C stops everything.
 
+`;
+}
+
+/** What does not work, and what is to be done about that here. */
+function trouble({ faults, beginAnew, envFile }: PanelFacts): string {
+  if (faults.length === 0) return "";
+  const anew =
+    beginAnew === undefined ? "" : ` To begin anew with nothing stored, stop this and delete ${beginAnew}.`;
+  return `
+  NOT ALL OF IT WORKS. The server takes events; the workers say:
+
+${faults.map((fault) => `  ${fault}\n`).join("")}
+  They go on by themselves once that is cured. SQL is for the database at WEIR_DATABASE_URL (in
+  ${envFile}), by psql or another client.${anew}
 `;
 }
 

@@ -15,8 +15,12 @@ import { type Progress } from "./progress.ts";
 import { type OwnService, untilReached } from "./reach.ts";
 import { type Supervisor } from "./supervisor.ts";
 import { hasLine } from "./tail.ts";
+import { workersStatus } from "./workers-status.ts";
 
 const READY_TIMEOUT_MS = 60_000;
+
+/** How long the roles of workers that serve are waited for. One that takes longer need not keep the rest from running. */
+const ROLES_TIMEOUT_MS = 20_000;
 
 /** How the log of either says, in any format, that all of it runs: its ports are its own. */
 const STARTED = /\bStarted\b/;
@@ -53,11 +57,19 @@ export function choosePorts(dataFolder: string, named: readonly number[]): Promi
   return rememberedPorts(join(dataFolder, "ports.json"), PORTS, named);
 }
 
+/** A Weir that runs. */
+export interface Platform {
+  /** The settings that server and workers were started with. */
+  readonly env: NodeJS.ProcessEnv;
+  /** Why roles of the workers do not do all of their work, a text each: the rest works all the same. */
+  readonly faults: readonly string[];
+}
+
 /**
- * Starts Kafka and PostgreSQL, migrates, makes the topics, starts server and workers; resolves once both are ready, with
- * the settings that they were started with.
+ * Starts Kafka and PostgreSQL, migrates, makes the topics, starts server and workers; resolves once the server is ready
+ * and the workers' roles have started, or say why they cannot.
  */
-export async function startPlatform(options: PlatformOptions): Promise<NodeJS.ProcessEnv> {
+export async function startPlatform(options: PlatformOptions): Promise<Platform> {
   const { supervisor, progress, ports, own } = options;
   const env = { ...options.env };
   for (const service of own) await untilReached(service, { say: progress.say, signal: supervisor.signal });
@@ -94,20 +106,30 @@ export async function startPlatform(options: PlatformOptions): Promise<NodeJS.Pr
     () => setUp(options, env),
     () => "database migrated, topics there",
   );
-  const { url, workersUrl } = options;
+  const { url } = options;
+  let faults: readonly string[] = [];
+  let servingSince: number | undefined;
   await supervisor.start(
     (signal) =>
       progress.step(
-        () => startProcess(options, "server", env, url, signal),
+        () => startProcess(options, "server", env, () => isServing(`${url}/readyz`), signal),
         () => `server ready at ${url}`,
       ),
     (signal) =>
       progress.step(
-        () => startProcess(options, "workers", env, workersUrl, signal),
-        () => "workers ready",
+        () => startProcess(options, "workers", env, haveRolesStarted, signal),
+        () => (faults.length === 0 ? "workers ready" : "workers started, with a fault: see below"),
       ),
   );
-  return env;
+  return { env, faults };
+
+  async function haveRolesStarted(): Promise<boolean> {
+    const status = await workersStatus(options.workersUrl);
+    if (status === undefined) return false;
+    servingSince ??= performance.now();
+    ({ faults } = status);
+    return status.isSettled || performance.now() - servingSince > ROLES_TIMEOUT_MS;
+  }
 }
 
 async function startBroker(
@@ -142,13 +164,13 @@ async function startProcess(
   options: PlatformOptions,
   name: "server" | "workers",
   env: NodeJS.ProcessEnv,
-  url: string,
+  isUp: () => Promise<boolean>,
   signal: AbortSignal,
 ): Promise<Child> {
   const child = await spawnEntry(options, name, `${name}/main.ts`, env);
   // Somebody else may have taken the port since it was seen to be free, and answer there.
   const hasStarted = (): boolean => !options.logsInfo || hasLine(child.logFile, child.logStart, STARTED);
-  const isReady = async (): Promise<boolean> => (await isServing(`${url}/readyz`)) && hasStarted();
+  const isReady = async (): Promise<boolean> => (await isUp()) && hasStarted();
   return untilReady(child, isReady, { timeoutMs: READY_TIMEOUT_MS, signal });
 }
 

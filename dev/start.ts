@@ -57,7 +57,7 @@ async function launch(): Promise<void> {
     const kafka = hasBrokers ? undefined : chooseKafkaRuntime(thisMachine(cache));
     const journal = createJournal(journalFile);
     try {
-      const env = await progress.step(
+      const { env, faults } = await progress.step(
         () =>
           startPlatform({
             dataFolder,
@@ -78,7 +78,19 @@ async function launch(): Promise<void> {
       const token = await signDevToken(secret, { scopes: ALL_SCOPES, subject: "dev", ttlMs: TOKEN_LIFE_MS });
       const logs = join(dataFolder, "log");
       writeEnvFile(envFile, env);
-      write(panel({ url, workersUrl, token, tokenLife: "24 hours", oneCopy: !hasBrokers, logs, envFile }));
+      write(
+        panel({
+          url,
+          workersUrl,
+          token,
+          tokenLife: "24 hours",
+          oneCopy: !hasBrokers,
+          faults,
+          beginAnew: own.length === 0 ? dataFolder : undefined,
+          logs,
+          envFile,
+        }),
+      );
       if (!supervisor.signal.aborted) await once(supervisor.signal, "abort");
       supervisor.signal.throwIfAborted();
     } catch (error) {

@@ -59,6 +59,8 @@ export function createMaintain({
     get fault() {
       return fault;
     },
+    // What keeps it from its work is tried again.
+    failed: false,
     async run(signal) {
       using _rows = telemetry.observe("weir.store.default_partition.rows", () =>
         seen === undefined ? [] : [[{}, seen.defaultRows]],

@@ -4,6 +4,7 @@ import { type Admin, type Consumer } from "#kafka/ports.ts";
 import { type Logger } from "#runtime/log.ts";
 import { type Observation, type Telemetry } from "#runtime/telemetry.ts";
 
+import { describeFailed } from "./failed-partitions.ts";
 import { type Persist, type Progress } from "./persist.ts";
 import { type Role } from "./role.ts";
 
@@ -61,8 +62,12 @@ export function createPersistRole(options: PersistRoleOptions): Role {
     ready: Promise.resolve(),
     dependencies: ["kafka", "postgresql"],
     get fault() {
-      const failed = persist.progress.flatMap((each) => (each.state === "failed" ? [each.reason] : []));
-      return failed.length > 0 ? failed.join("; ") : consumer.fault;
+      const failed = persist.progress.flatMap((each) => (each.state === "failed" ? [each.failure] : []));
+      return failed.length > 0 ? describeFailed(failed) : consumer.fault;
+    },
+    get failed() {
+      const states = persist.progress.map(({ state }) => state);
+      return states.includes("failed") && !states.includes("stopped");
     },
     async run(signal) {
       using _lag = telemetry.observe("weir.consumer.lag", lag);

@@ -6,6 +6,7 @@ import { type Logger } from "#runtime/log.ts";
 import { type Telemetry } from "#runtime/telemetry.ts";
 
 import { createBatchStore } from "./batch-store.ts";
+import { describeFailed, type FailedPartition } from "./failed-partitions.ts";
 import { createFindStart } from "./starting-offset.ts";
 
 /** What storing the events topic needs. */
@@ -29,7 +30,7 @@ export type Progress = TopicPartition & {
     /** It is tried again by itself. */
     | { readonly state: "stopped" }
     /** Nothing is read until a person has put the checkpoint right. */
-    | { readonly state: "failed"; readonly reason: string }
+    | { readonly state: "failed"; readonly failure: FailedPartition }
   );
 
 /** The effects of consuming the events topic. */
@@ -91,15 +92,31 @@ export function createPersist(options: PersistOptions): Persist {
     async assigned({ topic, partition }, range) {
       const key = keyOf({ topic, partition });
       claims.delete(key);
-      progress.set(key, { topic, partition, state: "stopped", nextOffset: progress.get(key)?.nextOffset });
+      // One that failed is so until it is seen to be well: it is looked at again and again.
+      const isFailed = progress.get(key)?.state === "failed";
+      const stopAt = (nextOffset: bigint | undefined): void => {
+        if (!isFailed) progress.set(key, { topic, partition, state: "stopped", nextOffset });
+      };
+      stopAt(progress.get(key)?.nextOffset);
       const claim = await takeOver(db, { group, topic, partition, owner });
-      progress.set(key, { topic, partition, state: "stopped", nextOffset: claim.nextOffset });
+      stopAt(claim.nextOffset);
       const start = findStart(claim, range);
-      if (start.outcome !== "start") {
-        const found = beyondEnd(claim, start.offset, range);
-        if (start.outcome === "suspect") throw new Error(`${found}: looking once more`);
-        const reason = `FAILED: ${found}. ${CURE}`;
-        progress.set(key, { topic, partition, state: "failed", reason, nextOffset: claim.nextOffset });
+      if (start.outcome === "suspect") {
+        throw new Error(
+          `${key} was to be read from ${start.offset}, beyond the log's end ${range.end}: looking once more`,
+        );
+      }
+      if (start.outcome === "failed") {
+        const failure: FailedPartition = {
+          group,
+          topic,
+          partition,
+          offset: start.offset,
+          by: claim.nextOffset === undefined ? "committed" : "checkpoint",
+          logStart: range.start,
+          logEnd: range.end,
+        };
+        progress.set(key, { topic, partition, state: "failed", failure, nextOffset: claim.nextOffset });
         log.error("A partition failed: its checkpoint is beyond the end of its log", {
           topic,
           partition,
@@ -107,7 +124,7 @@ export function createPersist(options: PersistOptions): Persist {
           committed: range.committed,
           logEnd: range.end,
         });
-        throw new Error(reason);
+        throw new Error(describeFailed([failure]));
       }
       if (start.gap > 0n) await passGap(claim, range, start.offset, start.gap);
       claims.set(key, claim);
@@ -134,15 +151,6 @@ export function createPersist(options: PersistOptions): Persist {
 const REWIND =
   "stop the workers, update consumer.checkpoint set next_offset = <the log's start>, generation = generation + 1 where …, " +
   "and start them; what is stored already is absorbed.";
-
-const CURE =
-  "It is not the log that was read up to there, and nothing of it is read. Say where to go on, under a new generation: " +
-  "update consumer.checkpoint set next_offset = …, generation = generation + 1 where …";
-
-function beyondEnd(claim: Claim, offset: bigint, range: LogRange): string {
-  const what = claim.nextOffset === undefined ? "Kafka's committed offset" : "the checkpoint";
-  return `${what} of ${keyOf(claim)} in group ${claim.group} is ${offset}, beyond the log's end ${range.end}`;
-}
 
 function keyOf({ topic, partition }: TopicPartition): string {
   return `${topic}/${partition}`;

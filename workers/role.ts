@@ -8,4 +8,6 @@ export interface Role extends Service {
   readonly dependencies: readonly Dependency[];
   /** Why it does not do its work at the moment; undefined while it does. */
   readonly fault: string | undefined;
+  /** The fault stays until a person has cured it, and nothing else of the role is still about to start. */
+  readonly failed: boolean;
 }

@@ -95,7 +95,10 @@ export function createStatusPage(options: StatusPageOptions): Service {
   };
 }
 
-/** In the shape of the server's: every role with its reasons, every dependency. 503 unless all roles do their work. */
+/**
+ * In the shape of the server's: every role with its reasons, every dependency; and whether a role waits for a person. 503
+ * unless all roles do their work.
+ */
 async function readiness({ roles, dependencies, stopping }: StatusPageOptions): Promise<Answer> {
   const faults = { kafka: await ask(dependencies.kafka), postgresql: await ask(dependencies.postgresql) };
   const services = roles.map((role) => {
@@ -104,7 +107,8 @@ async function readiness({ roles, dependencies, stopping }: StatusPageOptions): 
     );
     const found = role.fault === undefined ? missing : [...missing, role.fault];
     const reasons = stopping.aborted ? ["the process is stopping"] : found;
-    return [role.name, { ready: reasons.length === 0, dependencies: role.dependencies, reasons }] as const;
+    const { failed, dependencies: needs } = role;
+    return [role.name, { ready: reasons.length === 0, failed, dependencies: needs, reasons }] as const;
   });
   const ready = services.every(([, service]) => service.ready);
   return json(ready ? 200 : 503, {

@@ -5,6 +5,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import pg from "pg";
 import { afterAll, beforeAll, describe, expect, inject, it, vi } from "vitest";
 
 import { isAlive, type ProcessIdentity } from "../../dev/identity.ts";
@@ -194,7 +195,44 @@ describe("a Weir on this machine", () => {
     expect(stops).toEqual(PARTS);
     expectNothingLeft(data(), processes.values());
   });
+
+  it(
+    "comes up where the log was lost, says which partition that stops, and what puts it right",
+    { timeout: START_MS },
+    async () => {
+      rmSync(join(data(), "kafka"), { recursive: true });
+      launcher = start();
+      output = await launcher.running;
+      expect(output).toMatch(/s {2}workers started, with a fault: see below$/m);
+      expect(output).toMatch(
+        /^ {2}persist: FAILED: the checkpoint of weir\.events\.v1\/\d+ in group weir\.persist\.v1 is 1, beyond the log's end 0\. /m,
+      );
+      expect(output).toContain(`stop this and delete ${data()}.`);
+      const readyz = /http:\S+\/readyz/.exec(output)?.[0] ?? "";
+      expect((await fetch(readyz)).status).toBe(503);
+
+      const { WEIR_DATABASE_URL: url } = readEnvFile(join(data(), "env"));
+      const client = new pg.Client({ connectionString: url });
+      await client.connect();
+      await client.query(/update consumer\.checkpoint [^;]*;/.exec(output)?.[0] ?? "");
+      await client.end();
+      await expectEventually(`curl -s ${readyz}`, '"status":"ready"');
+      await paste(lineOf(output, "curl "), "bash");
+      const total = async (): Promise<number> =>
+        (await paste(lineOf(output, "npx buf curl "), "sh")).match(/"hello-\d+"/g)?.length ?? 0;
+      await expect.poll(total, { timeout: 20_000 }).toBe(2);
+      launcher.kill("SIGTERM");
+      await launcher.ended;
+    },
+  );
 });
+
+function readEnvFile(file: string): Readonly<Record<string, string>> {
+  const lines = execFileSync("sh", ["-c", `set -a; . ${file}; env`], { env: {}, encoding: "utf8" }).split(
+    "\n",
+  );
+  return Object.fromEntries(lines.map((line) => [line.split("=")[0], line.slice(line.indexOf("=") + 1)]));
+}
 
 describe("a start that cannot be", () => {
   const refused = async (settings: Readonly<Record<string, string>>): Promise<string> => {

@@ -1,0 +1,44 @@
+import { type TopicPartition } from "#kafka/ports.ts";
+
+/** A partition whose checkpoint lies beyond the end of its log. */
+export interface FailedPartition extends TopicPartition {
+  readonly group: string;
+  /** Where it was to be read from. */
+  readonly offset: bigint;
+  /** Whether a checkpoint said so, or, without one, Kafka's committed offset. */
+  readonly by: "checkpoint" | "committed";
+  readonly logStart: bigint;
+  readonly logEnd: bigint;
+}
+
+/**
+ * What happened to partitions of one topic and group, what it means, and the SQL that has them read from the start of their
+ * log: one statement, unless the logs begin at different offsets.
+ */
+export function describeFailed(failed: readonly FailedPartition[]): string {
+  const found = failed.map(
+    ({ topic, partition, group, offset, by, logEnd }) =>
+      `${by === "checkpoint" ? "the checkpoint" : "Kafka's committed offset"} of ${topic}/${partition} in group ${group}` +
+      ` is ${offset}, beyond the log's end ${logEnd}`,
+  );
+  const starts = Map.groupBy(failed, ({ logStart }) => logStart);
+  const statements = [...starts].map(([start, partitions]) => rewind(start, partitions));
+  return (
+    `FAILED: ${found.join("; ")}. This is not the log that was read up to there (it was made anew, or is an older copy), ` +
+    `so nothing of it is read. To have it read from its start, run: ${statements.join(" ")}`
+  );
+}
+
+function rewind(start: bigint, partitions: readonly FailedPartition[]): string {
+  const { group = "", topic = "" } = partitions[0] ?? {};
+  const numbers = partitions.map(({ partition }) => partition).toSorted((a, b) => a - b);
+  return (
+    `update consumer.checkpoint set next_offset = ${start}, generation = generation + 1 ` +
+    `where group_id = ${literal(group)} and topic = ${literal(topic)} and partition in (${numbers.join(", ")});`
+  );
+}
+
+/** A string of SQL. */
+function literal(text: string): string {
+  return `'${text.replaceAll("'", "''")}'`;
+}
