@@ -80,6 +80,8 @@ export interface MemberOptions {
   readonly group: string;
   readonly topic: Pick<Topic, "name" | "maxMessageBytes">;
   readonly log: Logger;
+  /** How long the client may show no sign of life before the membership has failed, in milliseconds. */
+  readonly stuckMs: number;
   /** These partitions are now ours, and no others. Nothing of them is fetched before `seek` and `resume`. */
   readonly onAssigned: (partitions: readonly number[]) => void;
   /** No partition is ours for now. */

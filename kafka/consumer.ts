@@ -8,6 +8,7 @@ import { createPartitionReader, type PartitionReader, type Source } from "./part
 import { type Admin, type Consumer, type ConsumerHandler, KafkaError, type LogRange } from "./ports.ts";
 import { type Topic } from "./topics.ts";
 import { backoff, pause, within } from "./waiting.ts";
+import { createWatchdog, type Watchdog } from "./watchdog.ts";
 
 /** What a consumer needs. Durations are milliseconds. */
 export interface ConsumerOptions {
@@ -22,6 +23,11 @@ export interface ConsumerOptions {
   readonly batchWaitMs?: number;
   /** How long a stop waits for what is in flight before it tells the handler to let go; 10 s by default. */
   readonly drainMs?: number;
+  /**
+   * How long the membership may show no sign of life, or a partition wait for a fetch although its log goes on, before a
+   * fresh member takes its place; 60 s by default. A session that the brokers end is noticed sooner.
+   */
+  readonly stuckMs?: number;
 }
 
 /** How long a handler that was told to let go may take at a stop; then the group is left without it. */
@@ -45,6 +51,7 @@ export function createConsumer(
     batchRecords = 500,
     batchWaitMs = 250,
     drainMs = 10_000,
+    stuckMs = 60_000,
   } = options;
   const log = options.log.scope("kafka.consumer", { group, topic: topic.name });
   /** The present reader of each partition, or the last one. A new one waits for it to end. */
@@ -101,28 +108,36 @@ export function createConsumer(
   }
 
   /** One membership: resolves when it ended because it was to, and what was in flight is finished. */
-  async function belong(signal: AbortSignal, logRange: LogRanges): Promise<void> {
+  async function belong(signal: AbortSignal, logRange: LogRanges, watchdog: Watchdog): Promise<void> {
     await using member: Member = adapter.openMember({
       connection,
       group,
       topic,
       log,
+      stuckMs,
       onAssigned: (partitions) => (signal.aborted ? loseAll() : assign(member, partitions, logRange)),
       onLost: loseAll,
       onFetched: (partition, fetched) => readers.get(partition)?.offer(fetched) ?? false,
     });
-    await member.consume(signal);
+    const ended = new AbortController();
+    try {
+      // It ends by itself only with what it found.
+      await Promise.race([member.consume(signal), watchdog.watch(() => owned, ended.signal)]);
+    } finally {
+      ended.abort();
+    }
     await drain();
   }
 
   async function run(signal: AbortSignal): Promise<void> {
     await using admin = createAdmin(adapter, { connection, log: options.log });
     const logRange = createLogRanges(admin, group, topic.name);
+    const watchdog = createWatchdog({ stuckMs, logRanges: () => admin.logRanges(topic.name) });
     let failures = 0;
     while (!signal.aborted) {
       const began = performance.now();
       try {
-        await belong(signal, logRange);
+        await belong(signal, logRange, watchdog);
       } catch (error) {
         loseAll();
         if (signal.aborted) break;

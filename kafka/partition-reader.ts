@@ -49,6 +49,8 @@ export interface PartitionReader {
   readonly partition: TopicPartition;
   /** Why the partition is not read at the moment. */
   readonly fault: string | undefined;
+  /** The offset at which it waits for a fetch, and since when by performance.now(); undefined where it wants none. */
+  readonly waiting: { readonly offset: bigint; readonly since: number } | undefined;
   /** Takes what was fetched; answers whether it was what is to come next. */
   offer(fetched: Fetched): boolean;
   /** Takes no further records. What is being handled may finish, and is committed. */
@@ -77,6 +79,8 @@ export function createPartitionReader(options: ReaderOptions): PartitionReader {
   let buffer: ReceivedRecord[] = [];
   let buffered = 0;
   let isPaused = true;
+  /** When a fetch last moved on, or fetching began, by performance.now(). */
+  let moved = 0;
   let arrived = Promise.withResolvers<void>();
 
   function close(): void {
@@ -99,8 +103,13 @@ export function createPartitionReader(options: ReaderOptions): PartitionReader {
     if (stopping.signal.aborted) return;
     position = offset;
     done = offset;
-    isPaused = false;
     source.seek(offset);
+    resume();
+  }
+
+  function resume(): void {
+    isPaused = false;
+    moved = performance.now();
     source.resume();
   }
 
@@ -131,10 +140,7 @@ export function createPartitionReader(options: ReaderOptions): PartitionReader {
     if (stopping.signal.aborted) return undefined;
     const records = buffer.splice(0, batchRecords);
     for (const record of records) buffered -= size(record);
-    if (isPaused && buffered < bufferBytes / 2) {
-      isPaused = false;
-      source.resume();
-    }
+    if (isPaused && buffered < bufferBytes / 2) resume();
     return records;
   }
 
@@ -185,6 +191,9 @@ export function createPartitionReader(options: ReaderOptions): PartitionReader {
     get fault() {
       return fault;
     },
+    get waiting() {
+      return position === undefined || isPaused ? undefined : { offset: position, since: moved };
+    },
     offer({ from, next, end: logEnd, records }) {
       if (position === undefined || stopping.signal.aborted) {
         source.pause();
@@ -195,6 +204,7 @@ export function createPartitionReader(options: ReaderOptions): PartitionReader {
         return false;
       }
       position = next;
+      moved = performance.now();
       end = logEnd;
       buffer.push(...records);
       for (const record of records) buffered += size(record);

@@ -55,6 +55,7 @@ const ROLES: Readonly<
       batchRecords: workers.persistBatchRecords,
       batchWaitMs: workers.persistBatchWaitMs,
       drainMs: config.process.drainTimeoutMs,
+      stuckMs: workers.consumerStuckMs,
       log,
     });
     return createPersistRole({

@@ -7,11 +7,9 @@ import { createClient } from "./client.ts";
 import { protocolError } from "./errors.ts";
 import { toFetched } from "./fetched.ts";
 
-/** kafkajs can hang without a word (kafkajs #659, #1441): no fetch and no join for so long, and it is replaced. */
-const STUCK_MS = 2 * MEMBERSHIP.rebalanceMs;
 /** A membership by a kafkajs consumer, not joined yet. */
 export function openMember(options: MemberOptions): Member {
-  const { connection, group, topic, onAssigned, onLost, onFetched } = options;
+  const { connection, group, topic, stuckMs, onAssigned, onLost, onFetched } = options;
   const client = createClient(connection, MEMBERSHIP.retries, options.log);
   const consumer = client.kafka.consumer({
     groupId: group,
@@ -54,8 +52,8 @@ export function openMember(options: MemberOptions): Member {
     const limit = connection.connectTimeoutMs + connection.requestTimeoutMs;
     failed.promise.catch(() => {});
     watch();
-    using _watchdog = createWatchdog(consumer, () => {
-      failed.reject(new KafkaError(`no sign of life from the consumer in ${STUCK_MS} ms`));
+    using _watchdog = createWatchdog(consumer, stuckMs, () => {
+      failed.reject(new KafkaError(`no sign of life from the consumer in ${stuckMs} ms`));
     });
     await within(limit, "Connecting to Kafka", consumer.connect(), signal);
     const subscription = { topics: [topic.name], fromBeginning: true };
@@ -102,10 +100,10 @@ function whileJoined(action: () => void): void {
   }
 }
 
-/** Calls `stuck` where the consumer neither fetches nor joins for too long. */
-function createWatchdog(consumer: KafkaConsumer, stuck: () => void): Disposable {
+/** kafkajs can hang without a word (kafkajs #659, #1441). Calls `stuck` where it neither fetches nor joins for too long. */
+function createWatchdog(consumer: KafkaConsumer, stuckMs: number, stuck: () => void): Disposable {
   const { CONNECT, FETCH, GROUP_JOIN, HEARTBEAT, REBALANCING } = consumer.events;
-  const timer = setTimeout(stuck, STUCK_MS);
+  const timer = setTimeout(stuck, stuckMs);
   const listeners = [CONNECT, FETCH, GROUP_JOIN, HEARTBEAT, REBALANCING].map((event) =>
     consumer.on(event as typeof FETCH, () => timer.refresh()),
   );

@@ -11,6 +11,7 @@ export interface WorkersConfig {
   readonly persistGroup: string;
   readonly persistBatchRecords: number;
   readonly persistBatchWaitMs: number;
+  readonly consumerStuckMs: number;
 }
 
 /** The settings behind {@link WorkersConfig}. */
@@ -53,6 +54,14 @@ export const WORKERS: Group<WorkersConfig> = {
       default: "250ms",
       unit: "duration",
       meaning: "How long records are gathered while a partition brings more; at once when it is drained.",
+    },
+    consumerStuckMs: {
+      name: "WEIR_CONSUMER_STUCK",
+      form: duration("40s", "1h"),
+      default: "60s",
+      unit: "duration",
+      meaning:
+        "How long the consumer may show no sign of life, or wait in vain for records that the log has, before a fresh one takes its place.",
     },
   },
   join: (values) => values,

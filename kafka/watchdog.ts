@@ -1,0 +1,59 @@
+import { type PartitionReader } from "./partition-reader.ts";
+import { KafkaError, type LogRange } from "./ports.ts";
+import { pause } from "./waiting.ts";
+
+/** What a watchdog needs. */
+export interface WatchdogOptions {
+  /** How long a partition may wait for a fetch while its log has more, in milliseconds. */
+  readonly stuckMs: number;
+  /** What the brokers say of the partitions' logs. */
+  readonly logRanges: () => Promise<ReadonlyMap<number, Pick<LogRange, "end">>>;
+}
+
+/** Looks after a consumer's fetching, over all its memberships. */
+export interface Watchdog {
+  /**
+   * Rejects with a KafkaError once a reader waits in vain: its fetches have brought nothing for too long, although the log
+   * goes on. Resolves when the signal is raised. Brokers that do not answer prove nothing: then heartbeats fail, too.
+   */
+  watch(readers: () => readonly PartitionReader[], signal: AbortSignal): Promise<void>;
+}
+
+/** How much longer the bound becomes at most, in doublings. */
+const MAX_DOUBLINGS = 5;
+
+/**
+ * A watchdog. A membership that did not help makes the bound twice as long for that offset: somebody else's open
+ * transaction holds back all that follows it, and looks the same.
+ */
+export function createWatchdog({ stuckMs, logRanges }: WatchdogOptions): Watchdog {
+  const strikes = new Map<number, { readonly offset: bigint; readonly count: number }>();
+
+  function isLate({ partition: { partition }, waiting }: PartitionReader): boolean {
+    if (waiting === undefined) return false;
+    const strike = strikes.get(partition);
+    const doublings = strike?.offset === waiting.offset ? Math.min(strike.count, MAX_DOUBLINGS) : 0;
+    return performance.now() - waiting.since >= stuckMs * 2 ** doublings;
+  }
+
+  return {
+    async watch(readers, signal) {
+      while (!signal.aborted) {
+        await pause(stuckMs / 4, signal);
+        if (signal.aborted || !readers().some(isLate)) continue;
+        const ranges = await logRanges().catch(() => undefined);
+        for (const reader of readers().filter(isLate)) {
+          const { topic, partition } = reader.partition;
+          const { offset, since } = reader.waiting!;
+          if (offset >= (ranges?.get(partition)?.end ?? 0n)) continue;
+          const before = strikes.get(partition);
+          strikes.set(partition, { offset, count: before?.offset === offset ? before.count + 1 : 1 });
+          const seconds = Math.round((performance.now() - since) / 1_000);
+          throw new KafkaError(
+            `${topic} partition ${partition}: no fetch has brought anything at offset ${offset} in ${seconds} s, and the log goes on`,
+          );
+        }
+      }
+    },
+  };
+}
