@@ -4,8 +4,8 @@ const SAME_SIGNAL_MS = 500;
 const PARENT_CHECK_MS = 500;
 
 /**
- * Asks for the end once: on Ctrl-C, SIGTERM or SIGHUP, or when npm, which started us, is gone. Another signal, not just
- * an echo of the first, does away with waiting.
+ * Asks for the end once: on Ctrl-C, SIGTERM or SIGHUP, when npm, which started us, is gone, or when what we print can be
+ * read by nobody any more, as behind a `| head`. Another signal, not just an echo of the first, does away with waiting.
  */
 export function listenForTheEnd(handlers: {
   readonly end: () => void;
@@ -24,6 +24,10 @@ export function listenForTheEnd(handlers: {
     }
   };
   for (const signal of SIGNALS) process.on(signal, ask);
+  for (const output of [process.stdout, process.stderr]) {
+    // Each further line fails, too, those of the stop included: they hurry nobody.
+    output.on("error", () => firstAt ?? ask("nobody reads the output any more"));
+  }
 
   if (process.env["npm_lifecycle_event"] === undefined && !process.argv.includes("--relayed")) return;
   const parent = process.ppid;

@@ -21,6 +21,8 @@ export interface Launcher {
   readonly running: Promise<string>;
   readonly ended: Promise<Ended>;
   readonly kill: (signal: NodeJS.Signals) => void;
+  /** Reads its standard output no more, as `head` once it has its lines. */
+  readonly closeOutput: () => void;
 }
 
 /** Starts a launcher whose data are in this folder. What the run's own environment says of Weir is left out. */
@@ -47,7 +49,13 @@ export function startLauncher(dataFolder: string, settings: Readonly<Record<stri
   });
   // A launcher that is meant to end early has nobody who waits for it to run.
   running.catch(() => {});
-  return { pid: child.pid ?? 0, running, ended, kill: (signal) => child.kill(signal) };
+  return {
+    pid: child.pid ?? 0,
+    running,
+    ended,
+    kill: (signal) => child.kill(signal),
+    closeOutput: () => void stdout.destroy(),
+  };
 }
 
 /** This run's environment without the settings of Weir, and with the clone's own tools first. */

@@ -221,10 +221,19 @@ describe("a Weir on this machine", () => {
       const total = async (): Promise<number> =>
         (await paste(lineOf(output, "npx buf curl "), "sh")).match(/"hello-\d+"/g)?.length ?? 0;
       await expect.poll(total, { timeout: 20_000 }).toBe(2);
-      launcher.kill("SIGTERM");
-      await launcher.ended;
     },
   );
+
+  it("stops in order where nobody reads what it prints", { timeout: START_MS }, async () => {
+    const processes = startedProcesses(data());
+    launcher.closeOutput();
+    launcher.kill("SIGTERM");
+    const { code, stderr } = await launcher.ended;
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+    expectNothingLeft(data(), processes.values());
+    for (const name of ["workers", "server"])
+      expect(readFileSync(join(data(), "log", `${name}.log`), "utf8").trimEnd()).toMatch(/Stopped.*$/);
+  });
 });
 
 function readEnvFile(file: string): Readonly<Record<string, string>> {
