@@ -2,7 +2,10 @@ import { createHmac, generateKeyPairSync, type KeyObject } from "node:crypto";
 import { Code } from "@connectrpc/connect";
 import { SignJWT, UnsecuredJWT } from "jose";
 import { describe, expect, it } from "vitest";
+import { type JwtKeySource } from "#runtime/config.ts";
+import { type Logger } from "#runtime/log.ts";
 import { type Authorization, type Authorize, type AuthOptions, createAuthorize } from "./auth.ts";
+import { createTokenKeys } from "./token-keys.ts";
 
 const NOW = Date.UTC(2026, 10, 30);
 const SECRET = "a secret of the tests, sixty-four bytes long, and of no other use";
@@ -14,10 +17,16 @@ function pemOf(key: KeyObject): string {
   return key.export({ type: "spki", format: "pem" }) as string;
 }
 
-function authorizeWith(options: Partial<AuthOptions> = {}): Authorize {
+type Options = Partial<AuthOptions & { readonly key: JwtKeySource }>;
+
+function authorizeWith({
+  algorithm = "HS256",
+  key: source = { kind: "secret", secret: SECRET },
+  ...options
+}: Options = {}): Authorize {
   return createAuthorize({
-    algorithm: "HS256",
-    key: { kind: "secret", secret: SECRET },
+    algorithm,
+    keys: createTokenKeys({ source, algorithm, log: {} as Logger }),
     issuer: undefined,
     audience: undefined,
     leewayMs: 30_000,
@@ -103,9 +112,7 @@ describe("a bad token", () => {
   const attacker = generateKeyPairSync("rsa", { modulusLength: 2048 });
   const jwk = attacker.publicKey.export({ format: "jwk" });
 
-  it.each<
-    [name: string, token: () => string | Promise<string>, reason: string, options?: Partial<AuthOptions>]
-  >([
+  it.each<[name: string, token: () => string | Promise<string>, reason: string, options?: Options]>([
     ["is no token", () => "secret", "TOKEN_INVALID"],
     ["has two parts", () => "e30.e30", "TOKEN_INVALID"],
     ["has five parts, as JWE has", () => "e30.e30.e30.e30.e30", "TOKEN_INVALID"],
@@ -249,7 +256,7 @@ describe("a key that cannot be used stops the boot", () => {
   const secret = (text: string) => ({ kind: "secret", secret: text }) as const;
   const pem = (text: string) => ({ kind: "publicKey", pem: text }) as const;
 
-  it.each<[name: string, algorithm: string, key: AuthOptions["key"], line: string]>([
+  it.each<[name: string, algorithm: string, key: JwtKeySource, line: string]>([
     ["31 bytes", "HS256", secret("x".repeat(31)), "must be at least 32 bytes and has 31"],
     ["a secret for RS256", "RS256", secret(SECRET), "A shared secret cannot verify RS256"],
     ["a public key for HS256", "HS256", pem(pemOf(RSA.publicKey)), "does not go with HS256"],

@@ -1,10 +1,9 @@
 import { hash } from "node:crypto";
 import { Code, type ContextKey, createContextKey } from "@connectrpc/connect";
 import { errors, jwtVerify } from "jose";
-import { type JwtKeySource } from "#runtime/config.ts";
 import { type Failure } from "./errors.ts";
 import { includesScope, type Scope } from "./scopes.ts";
-import { createTokenKeys, KeysUnavailableError } from "./token-keys.ts";
+import { KeysUnavailableError, type TokenKeys } from "./token-keys.ts";
 
 /** Who calls, by a verified token. */
 export interface Caller {
@@ -29,7 +28,7 @@ export type Authorize = (header: string | null | undefined, scope: Scope) => Pro
 export interface AuthOptions {
   /** The one algorithm that a token may be signed with. */
   readonly algorithm: string;
-  readonly key: JwtKeySource;
+  readonly keys: TokenKeys;
   /** What `iss` and `aud` must be; undefined: not checked. */
   readonly issuer: string | undefined;
   readonly audience: string | undefined;
@@ -50,9 +49,7 @@ const MAX_PRINCIPAL_BYTES = 256;
 const MAX_REMEMBERED = 10_000;
 const REMEMBER_MS = 60_000;
 
-/**
- * @throws Error, with a line for the operator, where the key cannot be used with the algorithm.
- */
+/** Verifies tokens, and remembers those that it has verified. */
 export function createAuthorize(options: AuthOptions): Authorize {
   const now = options.now ?? Date.now;
   const verify = createVerify(options, now);
@@ -109,8 +106,7 @@ function createVerify(
   options: AuthOptions,
   now: () => number,
 ): (token: string) => Promise<Verified | Failure> {
-  const { algorithm, issuer, audience, leewayMs } = options;
-  const keys = createTokenKeys(options.key, algorithm, now);
+  const { algorithm, keys, issuer, audience, leewayMs } = options;
   const checks = {
     algorithms: [algorithm],
     requiredClaims: ["exp", "sub"],
@@ -120,7 +116,7 @@ function createVerify(
   };
   return async (token) => {
     try {
-      const { payload } = await jwtVerify(token, keys, { ...checks, currentDate: new Date(now()) });
+      const { payload } = await jwtVerify(token, keys.find, { ...checks, currentDate: new Date(now()) });
       const { sub, exp, scope } = payload as { sub?: unknown; exp: number; scope?: unknown };
       // 1e400 is a JSON number, read as one without end.
       if (!Number.isFinite(exp))

@@ -35,6 +35,7 @@ import { createSchemaWatch } from "./schema-watch.ts";
 import { createSearchService } from "./search.ts";
 import { createServing, shuttingDown } from "./serving.ts";
 import { healthzRoute, metricsRoute, readyzRoute } from "./status-routes.ts";
+import { createTokenKeys } from "./token-keys.ts";
 import { createTopicSetup } from "./topic-setup.ts";
 import { createTurns } from "./turns.ts";
 
@@ -67,7 +68,9 @@ async function start(context: ProcessContext<(typeof NEEDS)[number]>): Promise<r
   const { host, drainTimeoutMs } = config.process;
 
   // The boot stops here where the token's key cannot be used.
-  const authorize = createAuthorize(config.jwt);
+  const { jwt } = config;
+  const keys = createTokenKeys({ source: jwt.key, algorithm: jwt.algorithm, log: log.scope("tokens") });
+  const authorize = createAuthorize({ ...jwt, keys });
 
   const client = await loadKafkaClient(kafka.client);
   const [events, letters] = topicTable(config.topics);
@@ -111,7 +114,9 @@ async function start(context: ProcessContext<(typeof NEEDS)[number]>): Promise<r
         (await admin.probe([events.name])) ??
         topics.fault,
       postgresql: () => schema.probe(),
+      ...(keys.probe && { issuer: keys.probe }),
     },
+    everywhere: keys.probe ? ["issuer"] : [],
     services: {
       [IngestService.typeName]: ["kafka"],
       [SearchService.typeName]: ["postgresql"],

@@ -8,6 +8,8 @@ export interface ReadinessOptions {
   readonly dependencies: Readonly<Record<string, Probe>>;
   /** By a service's full name: the dependencies without which it cannot do its work. */
   readonly services: Readonly<Record<string, readonly string[]>>;
+  /** The dependencies without which no service can. */
+  readonly everywhere?: readonly string[];
   /** By a dependency's name: what an operator should know of it though it is well; undefined for nothing. */
   readonly notes?: Readonly<Record<string, () => string | undefined>>;
   /** Raised when the process begins to stop: nothing is ready from then on. */
@@ -87,7 +89,8 @@ export function createReadiness(options: ReadinessOptions): Readiness {
     }
   };
 
-  const readinessOf = (needed: readonly string[]): ServiceReadiness => {
+  const readinessOf = (own: readonly string[]): ServiceReadiness => {
+    const needed = [...own, ...(options.everywhere ?? [])];
     const missing = needed.flatMap((name) => {
       const fault = faults.get(name);
       return fault === undefined ? [] : [`${name}: ${fault}`];

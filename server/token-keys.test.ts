@@ -3,7 +3,10 @@ import { createServer, type RequestListener } from "node:http";
 import { type AddressInfo } from "node:net";
 import { exportJWK, generateKeyPair, type JWK, SignJWT } from "jose";
 import { afterEach, describe, expect, it } from "vitest";
+import { type Logger, type LogFields } from "#runtime/log.ts";
+import { type Probe } from "#runtime/service.ts";
 import { type Authorize, createAuthorize } from "./auth.ts";
+import { createTokenKeys } from "./token-keys.ts";
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -62,17 +65,31 @@ async function createIssuer(): Promise<{
 function createClock(url: string): {
   authorize: (signer: Signer) => Promise<string>;
   pass: (ms: number) => void;
+  probe: Probe;
+  lines: (readonly [level: "info" | "warn", message: string, fields: LogFields | undefined])[];
 } {
   let now = START;
+  const lines: ReturnType<typeof createClock>["lines"] = [];
+  const keys = createTokenKeys({
+    source: { kind: "jwks", url },
+    algorithm: "ES256",
+    log: {
+      info: (message, fields) => void lines.push(["info", message, fields]),
+      warn: (message, fields) => void lines.push(["warn", message, fields]),
+    } as Logger,
+    now: () => now,
+  });
   const authorize: Authorize = createAuthorize({
     algorithm: "ES256",
-    key: { kind: "jwks", url },
+    keys,
     issuer: undefined,
     audience: undefined,
     leewayMs: 30_000,
     now: () => now,
   });
   return {
+    lines,
+    probe: () => keys.probe?.(),
     pass: (ms) => (now += ms),
     async authorize(signer) {
       const authorization = await authorize(`Bearer ${await signer.token()}`, "events.read");
@@ -184,6 +201,50 @@ describe("an issuer's key set", () => {
       expect(await authorize(signer)).toBe("alice");
     },
   );
+
+  it("says at each turn that the issuer is away, why, and that it is back", async () => {
+    const [signer, issuer] = [await createSigner("a"), await createIssuer()];
+    issuer.keys = [signer.jwk];
+    issuer.answer = (_, response) => response.writeHead(503).end();
+    const { authorize, pass, lines } = createClock(issuer.url);
+    const { url } = issuer;
+    for (const _ of [1, 2]) {
+      expect(await authorize(signer)).toBe("KEYS_UNAVAILABLE");
+      pass(1_000);
+    }
+    issuer.answer = undefined;
+    expect(await authorize(signer)).toBe("alice");
+    issuer.answer = (request) => request.socket.destroy();
+    pass(11 * MINUTE);
+    expect(await authorize(signer)).toBe("alice");
+    const [away, back] = ["The issuer's keys cannot be had", "The issuer's keys can be had again"];
+    const reasons = ["answered 503 instead of 200", expect.stringMatching(/^fetch failed: .+/) as string];
+    const effects = ["no token can be verified", "the keys that are known serve for a day"];
+    await expect
+      .poll(() => lines)
+      .toEqual([
+        ["warn", away, { url, reason: reasons[0], effect: effects[0] }],
+        ["info", back, { url }],
+        ["warn", away, { url, reason: reasons[1], effect: effects[1] }],
+      ]);
+  });
+
+  it("is asked for by the readiness while there is none, and not once there is", async () => {
+    const [signer, issuer] = [await createSigner("a"), await createIssuer()];
+    issuer.keys = [signer.jwk];
+    issuer.answer = (_, response) => response.writeHead(503).end();
+    const { pass, probe } = createClock(issuer.url);
+    expect(await probe()).toBe(
+      `no token can be verified, for the keys at ${issuer.url} cannot be had: answered 503 instead of 200`,
+    );
+    issuer.answer = undefined;
+    pass(1_000);
+    expect(await probe()).toBeUndefined();
+    issuer.answer = (_, response) => response.writeHead(503).end();
+    pass(23 * HOUR);
+    expect(await probe()).toBeUndefined();
+    expect(issuer.asked).toBe(2);
+  });
 
   it("never lends a key to an algorithm that is not the configured one", async () => {
     const issuer = await createIssuer();

@@ -1,7 +1,8 @@
 import { createPublicKey, type KeyObject } from "node:crypto";
 import { createLocalJWKSet, errors, type JSONWebKeySet, type JWTVerifyGetKey } from "jose";
 import { type JwtKeySource } from "#runtime/config.ts";
-import { OperatorError } from "#runtime/service.ts";
+import { type Logger } from "#runtime/log.ts";
+import { OperatorError, type Probe } from "#runtime/service.ts";
 
 /** The keys cannot be had at the moment: the fault is the issuer's or the network's, not the token's. */
 export class KeysUnavailableError extends Error {
@@ -27,29 +28,44 @@ const EC_CURVES: Readonly<Record<string, string>> = {
   ES512: "secp521r1",
 };
 
+/** The keys that tokens are verified with. */
+export interface TokenKeys {
+  /** Gives the key for a token, or throws a KeysUnavailableError. */
+  readonly find: JWTVerifyGetKey;
+  /** Why there is no key to verify any token with, for readiness; absent where the keys are configured themselves. */
+  readonly probe?: Probe;
+}
+
+/** What {@link createTokenKeys} needs. */
+export interface TokenKeysOptions {
+  readonly source: JwtKeySource;
+  /** The one algorithm that a token may be signed with. */
+  readonly algorithm: string;
+  /** Hears when an issuer's keys cannot be had, and when they can be again. */
+  readonly log: Logger;
+  /** Milliseconds since 1970; a test's clock. */
+  readonly now?: () => number;
+}
+
 /**
- * Gives the key for a token.
+ * The keys of a source.
  *
  * @throws Error, with a line for the operator, where the source cannot be used with the algorithm: the boot stops.
  */
-export function createTokenKeys(
-  source: JwtKeySource,
-  algorithm: string,
-  now: () => number = Date.now,
-): JWTVerifyGetKey {
+export function createTokenKeys({ source, algorithm, log, now = Date.now }: TokenKeysOptions): TokenKeys {
   switch (source.kind) {
     case "secret": {
       const key = secretKey(source.secret, algorithm);
-      return () => key;
+      return { find: () => key };
     }
     case "publicKey": {
       const key = publicKey(source.pem, algorithm);
-      return () => key;
+      return { find: () => key };
     }
     case "jwks":
       if (algorithm.startsWith("HS"))
         throw new OperatorError(`A key set cannot verify ${algorithm}: its keys are public`);
-      return createKeySet(source.url, now);
+      return createKeySet(source.url, log, now);
   }
 }
 
@@ -103,9 +119,10 @@ function wantedKey(algorithm: string): { wanted: string; is: (key: KeyObject) =>
 
 /**
  * The issuer's key set: fetched when first needed, kept while the issuer is away (up to a day), asked again every ten
- * minutes and for a key that is not in it, at most every 30 s.
+ * minutes and for a key that is not in it, at most every 30 s. While there are no keys at all the probe asks for them too, so
+ * that an issuer that cannot be reached shows before the first call.
  */
-function createKeySet(url: string, now: () => number): JWTVerifyGetKey {
+function createKeySet(url: string, log: Logger, now: () => number): Required<TokenKeys> {
   let keys: { readonly find: JWTVerifyGetKey; readonly loadedAt: number } | undefined;
   let askedAt = Number.NEGATIVE_INFINITY;
   let fetching: Promise<void> | undefined;
@@ -117,9 +134,17 @@ function createKeySet(url: string, now: () => number): JWTVerifyGetKey {
     fetching ??= fetchKeySet(url)
       .then((set) => {
         keys = { find: createLocalJWKSet(set), loadedAt: now() };
+        if (lastFault !== undefined) log.info("The issuer's keys can be had again", { url });
         lastFault = undefined;
       })
       .catch((error: unknown) => {
+        if (lastFault === undefined)
+          log.warn("The issuer's keys cannot be had", {
+            url,
+            reason: textOf(error),
+            effect:
+              keys === undefined ? "no token can be verified" : "the keys that are known serve for a day",
+          });
         lastFault = error;
       })
       .finally(() => {
@@ -131,9 +156,10 @@ function createKeySet(url: string, now: () => number): JWTVerifyGetKey {
   const unavailable = (): Error =>
     new KeysUnavailableError(`The keys at ${url} cannot be had`, { cause: lastFault });
 
-  return async (header, token) => {
-    const age = (): number => now() - (keys?.loadedAt ?? Number.NEGATIVE_INFINITY);
-    const mayAsk = (): boolean => now() - askedAt >= (keys === undefined ? FIRST_COOLDOWN_MS : COOLDOWN_MS);
+  const age = (): number => now() - (keys?.loadedAt ?? Number.NEGATIVE_INFINITY);
+  const mayAsk = (): boolean => now() - askedAt >= (keys === undefined ? FIRST_COOLDOWN_MS : COOLDOWN_MS);
+
+  const find: JWTVerifyGetKey = async (header, token) => {
     if (age() > MAX_AGE_MS) {
       if (mayAsk() || fetching !== undefined) await refresh();
     } else if (age() > REFRESH_MS && mayAsk()) void refresh();
@@ -152,6 +178,21 @@ function createKeySet(url: string, now: () => number): JWTVerifyGetKey {
       return keys.find(header, token);
     }
   };
+
+  return {
+    find,
+    async probe() {
+      if (age() > MAX_AGE_MS && (mayAsk() || fetching !== undefined)) await refresh();
+      if (age() <= MAX_AGE_MS) return undefined;
+      return `no token can be verified, for the keys at ${url} cannot be had: ${textOf(lastFault)}`;
+    },
+  };
+}
+
+/** With what lies beneath: fetch says "fetch failed" alone. */
+function textOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  return error.cause instanceof Error ? `${error.message}: ${textOf(error.cause)}` : error.message;
 }
 
 async function fetchKeySet(url: string): Promise<JSONWebKeySet> {

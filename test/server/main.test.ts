@@ -1,5 +1,6 @@
 import { generateKeyPairSync } from "node:crypto";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import * as http from "node:http";
 import * as net from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -135,6 +136,34 @@ describe("the boot", () => {
     });
     const { ingest } = createClients(weir.baseUrl, await weir.token());
     expect((await ingest.createEvent({ event: toMessage(sketch()) })).receipt?.position?.offset).toBe(0n);
+  });
+});
+
+describe("an issuer of keys that cannot be reached", () => {
+  it("is seen before the first call, and found when it comes", async () => {
+    const port = await freePort();
+    const env = {
+      WEIR_JWT_SECRET: "",
+      WEIR_JWT_ALGORITHM: "ES256",
+      WEIR_JWKS_URL: `http://127.0.0.1:${String(port)}/keys`,
+    };
+    const weir = await start({ env, until: "listening" });
+    const { status, report } = await readyz(weir);
+    expect(status).toBe(503);
+    const reasons = expect.arrayContaining([
+      expect.stringMatching(/^issuer: no token can be verified, .*ECONNREFUSED/),
+    ]) as string[];
+    expect(report["services"]).toMatchObject({
+      "weir.v1.IngestService": { ready: false, reasons },
+      "weir.v1.SearchService": { ready: false, reasons },
+    });
+    const issuer = http.createServer((_, response) => response.end('{"keys": []}')).listen(port, "127.0.0.1");
+    stack.defer(() => void issuer.close());
+    await untilReady(weir.server, async () => (await readyz(weir)).report["status"] === "ready", {
+      timeoutMs: 20_000,
+    });
+    const lines = weir.log().filter(({ message }) => String(message).startsWith("The issuer's keys"));
+    expect(lines.map(({ level }) => level)).toEqual(["warn", "info"]);
   });
 });
 

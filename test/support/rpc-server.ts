@@ -10,6 +10,7 @@ import { type DeadlineLimits } from "../../server/deadlines.ts";
 import { createDispatch } from "../../server/dispatch.ts";
 import { createErrorFunnel } from "../../server/error-funnel.ts";
 import { createHttpRoutes, type HttpRoute } from "../../server/http-routes.ts";
+import { createTokenKeys } from "../../server/token-keys.ts";
 import { listen, type ListenerOptions } from "../../server/listener.ts";
 import { createRpc, type Rpc } from "../../server/rpc.ts";
 import { silentLogger } from "./logger.ts";
@@ -63,7 +64,7 @@ export async function startRpcServer(options: RpcServerOptions): Promise<RpcServ
   const shared = {
     authorize: createAuthorize({
       algorithm: "HS256",
-      key: { kind: "secret", secret: SECRET },
+      keys: createTokenKeys({ source: { kind: "secret", secret: SECRET }, algorithm: "HS256", log }),
       issuer: undefined,
       audience: undefined,
       leewayMs: 30_000,
