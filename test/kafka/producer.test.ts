@@ -104,7 +104,8 @@ describe.each(CLIENTS)("%s", (name) => {
       expect(performance.now() - began).toBeLessThan(5_000);
 
       await broker.topic(1, {}, topic);
-      await expect.poll(() => producer.fault).toBeUndefined();
+      // It looks again after a back-off of up to a second.
+      await expect.poll(() => producer.fault, { timeout: 10_000 }).toBeUndefined();
       expect(offsetOf(await producer.publish(textRecord(topic, 0, "late")))).toBe(0n);
       expect(await readAll(broker, topic)).toEqual(new Map([[0, ["late"]]]));
     });
