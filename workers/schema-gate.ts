@@ -14,7 +14,7 @@ export class SchemaBehindError extends Error {
 
 /**
  * Holds the services after it back until the database answers and has the schema of this code. It waits for a database
- * that is away; one that is behind ends the process, since only a person may migrate it.
+ * that is away, and says so once for each reason; one that is behind ends the process, since only a person may migrate it.
  */
 export function createSchemaGate(db: Database, log: Logger): Service {
   const ready = Promise.withResolvers<void>();
@@ -22,11 +22,15 @@ export function createSchemaGate(db: Database, log: Logger): Service {
     name: "schema",
     ready: ready.promise,
     async run(signal) {
+      let fault: string | undefined;
       while (!signal.aborted) {
         const pending = await pendingMigrations(db).catch((error: unknown) => {
-          log.warn("The database cannot be asked for its schema yet", { error });
+          const reason = error instanceof Error ? error.message : String(error);
+          if (reason !== fault) log.warn("The database cannot be asked for its schema yet", { reason });
+          fault = reason;
           return undefined;
         });
+        if (pending !== undefined && fault !== undefined) log.info("The database answers");
         if (pending?.length === 0) break;
         if (pending !== undefined) {
           throw new SchemaBehindError(
