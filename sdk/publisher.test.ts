@@ -118,7 +118,7 @@ describe("gives up", () => {
     const controller = new AbortController();
     const { signal } = controller;
     const sent = outcome(publisher.publish(event(1), { signal }));
-    await vi.waitFor(() => expect(calls).toHaveLength(1));
+    await expect.poll(() => calls).toHaveLength(1);
     const waiting = outcome(publisher.publish(event(2), { signal }));
     const other = outcome(publisher.publish(event(3)));
     controller.abort();
@@ -173,7 +173,7 @@ describe("the buffer", () => {
           expect(publisher.buffered.events).toBeLessThanOrEqual(4);
         }
       })();
-      await vi.waitFor(() => expect(published).toBeGreaterThanOrEqual(2));
+      await expect.poll(() => published).toBeGreaterThanOrEqual(2);
       const before = published;
       await new Promise((resolve) => setTimeout(resolve));
       expect(published).toBe(before);
