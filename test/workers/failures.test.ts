@@ -178,6 +178,39 @@ test("poison is found at every position of a batch, whatever is beside it", asyn
   }
 });
 
+test("holes of the log among records are skips, wherever the batch is halved", async () => {
+  await using bench = await openBench();
+  await raiseFor(bench, POISON, "22000");
+  const abort = (...texts: string[]): Promise<void> =>
+    bench.broker.transactions(
+      bench.events,
+      texts.map((text) => ["abort", text]),
+    );
+  // Each is a record that is given up, and a mark of it that comes by the time of the next one.
+  await abort("a");
+  await bench.publish(...eventRecords(bench, 2), poison(bench));
+  await abort("b", "c");
+  await bench.publish(...eventRecords(bench, 3));
+  await abort("d");
+  await using worker = bench.work();
+  await expect.poll(() => bench.committed(0), soon).toBe(14n);
+  const { rows } = await bench.db.pool.query<{ at: number; kind: string }>(
+    `select generate_series(from_offset, to_offset - 1)::int as at, kind from consumer.skip
+     union all select "offset"::int, reason from consumer.dead_letter
+     union all select "offset"::int, 'row' from events.event order by at`,
+  );
+  expect(rows.map(({ at }) => at)).toEqual(Array.from({ length: 14 }, (_, at) => at));
+  const kinds = Map.groupBy(rows, ({ kind }) => kind);
+  expect(new Map([...kinds].map(([kind, found]) => [kind, found.length]))).toEqual(
+    new Map([
+      ["NO_RECORD", 8],
+      ["UNPERSISTABLE", 1],
+      ["row", 5],
+    ]),
+  );
+  expect(await worker.metric('weir_persist_skipped_total{kind="NO_RECORD"}')).toBe(8);
+});
+
 test("a batch of nothing but poison of both kinds is all dead letters, and passed", async () => {
   await using bench = await openBench();
   await raiseFor(bench, POISON, "22000");
