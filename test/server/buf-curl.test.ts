@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { startWeir, type Weir } from "../support/weir.ts";
+import { publish } from "./poison.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const BUF = join(ROOT, "node_modules/.bin/buf");
@@ -20,6 +21,8 @@ const NAME = "events/%2Fbuf-curl:1";
 
 let weir: Weir;
 let token: string;
+/** A dead letter's name. */
+let letter: string;
 beforeAll(async () => {
   weir = await startWeir({ workers: true });
   token = await weir.token();
@@ -28,6 +31,12 @@ beforeAll(async () => {
     timeout: 20_000,
     interval: 200,
   });
+  const [offset] = await publish(weir, [{ partition: 1, value: Buffer.from("no event") }]);
+  letter = `deadLetters/${weir.topic.replace("events", "persist")}:${weir.topic}:1:${offset}`;
+  await vi.waitFor(
+    () => curl(["--reflect"], "weir.admin.v1.DeadLetterAdminService/GetDeadLetter", { name: letter }),
+    { timeout: 20_000, interval: 200 },
+  );
 });
 afterAll(() => weir[Symbol.asyncDispose]());
 
@@ -49,9 +58,23 @@ async function curl(
 }
 
 /** Every method that answers once, what it is asked and what comes back. */
-const METHODS: Readonly<Record<string, readonly [message: object, answer: object]>> = {
+const METHODS: Readonly<Record<string, readonly [message: object | (() => object), answer: object]>> = {
   "grpc.health.v1.Health/Check": [{ service: "weir.v1.IngestService" }, { status: "SERVING" }],
   "grpc.health.v1.Health/List": [{}, { statuses: { "": { status: "SERVING" } } }],
+  "weir.admin.v1.AuditService/ListAuditEntries": [{}, {}],
+  "weir.admin.v1.DeadLetterAdminService/GetDeadLetter": [
+    () => ({ name: letter }),
+    { deadLetter: { reason: "UNKNOWN_MODE", record: { value: "bm8gZXZlbnQ=" } } },
+  ],
+  "weir.admin.v1.DeadLetterAdminService/GetDeadLetterDepth": [{}, { total: "1", letterTopicRecords: "1" }],
+  "weir.admin.v1.DeadLetterAdminService/ListDeadLetters": [
+    { reason: "UNKNOWN_MODE" },
+    { deadLetters: [{ reason: "UNKNOWN_MODE", preview: "bm8gZXZlbnQ=" }], scanned: "1" },
+  ],
+  "weir.admin.v1.DeadLetterAdminService/ReplayDeadLetters": [
+    () => ({ names: [letter] }),
+    { plan: [{ action: "REPLAY_ACTION_REPLAY", attempt: 1 }], dryRun: true },
+  ],
   "weir.v1.IngestService/CreateEvent": [
     { event: EVENT },
     { receipt: { name: NAME, partitionKey: "/buf-curl", stage: "STAGE_ACCEPTED" } },
@@ -105,7 +128,8 @@ describe("buf curl", () => {
         ([method]) => flags[1] !== "proto" || method.startsWith("weir."),
       );
       it.each(own)("calls %s", async (method, [message, answer]) => {
-        expect(await curl(flags, method, message)).toMatchObject(answer);
+        const asked = typeof message === "function" ? (message as () => object)() : message;
+        expect(await curl(flags, method, asked)).toMatchObject(answer);
       });
     });
   }
