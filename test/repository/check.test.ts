@@ -37,9 +37,15 @@ let copy: string;
 beforeEach(() => {
   copy = mkdtempSync(join(tmpdir(), "weir-check-test-"));
   onTestFinished(() => rmSync(copy, { recursive: true, force: true }));
-  for (const path of COPIED) cpSync(join(root, path), join(copy, path), { recursive: true });
+  copyHere(COPIED);
   symlinkSync(join(root, "node_modules"), join(copy, "node_modules"));
 });
+
+function copyHere(paths: readonly string[]): void {
+  // What was built is built anew.
+  const filter = (path: string): boolean => !/[/](dist|[.]tsbuildinfo)$/.test(path);
+  for (const path of paths) cpSync(join(root, path), join(copy, path), { recursive: true, filter });
+}
 
 function git(...args: readonly string[]): void {
   // The person's own configuration (hooks, signing) has no part in it.
@@ -133,6 +139,44 @@ describe("npm run check", () => {
     const { failed, output } = check(["settings", "telemetry"]);
     expect(failed.toSorted()).toEqual(["settings", "telemetry"]);
     expect(output).toContain("npm run config -- --markdown");
+  });
+});
+
+describe("of code and package, npm run check", () => {
+  it("refuses what nothing uses: a file, an export, a package", () => {
+    copyHere(["kafka", "postgres", "server", "workers", "sdk", "cli", "bench", "test", "knip.json"]);
+    copyHere(["tsconfig.base.json", "tsconfig.json", "vitest.config.ts"]);
+    writeFileSync(join(copy, "core/forgotten.ts"), "export const one = 1;\n");
+    appendFileSync(join(copy, "core/admission.ts"), "export const forgotten = 1;\n");
+    edit("package.json", (text) =>
+      text.replace('"dependencies": {', '"dependencies": { "left-pad": "1.3.0",'),
+    );
+    const { failed, output } = check(["unused"]);
+    expect(failed).toEqual(["unused"]);
+    expect(output).toMatch(/^core[/]forgotten[.]ts/m);
+    expect(output).toMatch(/^left-pad /m);
+    expect(output).toMatch(/^forgotten /m);
+  });
+
+  it("refuses a package of which a file is missing, or whose types are", () => {
+    copyHere(["sdk", "tsconfig.base.json"]);
+    edit("sdk/package.json", (text) =>
+      text
+        .replace("./dist/sdk/index.d.ts", "./dist/sdk/moved.d.ts")
+        .replace("./dist/sdk/admin.js", "./dist/sdk/moved.js"),
+    );
+    const { failed, output } = check(["sdk-build", "sdk-types", "sdk-package"]);
+    expect(failed.toSorted()).toEqual(["sdk-package", "sdk-types"]);
+    expect(output).toContain("moved.d.ts");
+    expect(output).toContain("moved.js");
+  });
+
+  it("refuses a file that is not formatted", () => {
+    copyHere([".oxfmtrc.json"]);
+    appendFileSync(join(copy, "core/admission.ts"), "export const  twice = 2 ;\n");
+    const { failed, output } = check(["format"]);
+    expect(failed).toEqual(["format"]);
+    expect(output.match(/^\S+[.](?:ts|mjs|json)\b/gm)).toEqual(["core/admission.ts"]);
   });
 });
 
