@@ -4,7 +4,7 @@ import * as net from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { afterEach, expect, it } from "vitest";
+import { afterEach, expect, it, vi } from "vitest";
 import { freePort } from "../../dev/ports.ts";
 import { createCertificate } from "../support/certificate.ts";
 import { startWeir, type Weir, type WeirOptions } from "../support/weir.ts";
@@ -12,6 +12,11 @@ import { createClients, type Protocol } from "./clients.ts";
 import { sketch, toMessage, toStructured } from "./events.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
+
+/** Three processes start or stop at once, beside a broker and a database: what comes, comes late on a busy machine. */
+const soon = { timeout: 30_000 };
+// More than the waits of a test together: the one that is not over says what it waited for.
+vi.setConfig({ testTimeout: 150_000 });
 
 let stack = new AsyncDisposableStack();
 afterEach(async () => {
@@ -31,7 +36,7 @@ async function startFleet(options: WeirOptions = {}): Promise<Fleet> {
   const weir = stack.use(await startWeir({ ...options, env }));
   const ports = [port, port + 1] as const;
   // The harness waits for the first process alone.
-  for (const each of ports) await expect.poll(() => readiness(each), { timeout: 30_000 }).toBe("ready");
+  for (const each of ports) await expect.poll(() => readiness(each), soon).toBe("ready");
   return { weir, ports };
 }
 
@@ -101,22 +106,16 @@ it("replaces a process that was killed, while the other goes on, and stops in or
   const fleet = await startFleet();
   const [victim, other] = pids(fleet);
   process.kill(victim!, "SIGKILL");
-  await expect.poll(() => readiness(fleet.ports[0])).toBe("away");
+  const { weir } = fleet;
+  const replaced = { message: "A server process ended and is replaced", pid: victim, signal: "SIGKILL" };
+  await expect.poll(() => weir.log(), soon).toContainEqual(expect.objectContaining(replaced));
   await send(fleet, 4);
-  await expect.poll(() => readiness(fleet.ports[0]), { timeout: 20_000 }).toBe("ready");
+  await expect.poll(() => readiness(fleet.ports[0]), soon).toBe("ready");
   await send(fleet, 4);
   const [successor, same] = pids(fleet);
   expect(successor).not.toBe(victim);
   expect(same).toBe(other);
   expect((await taken(fleet))[0]).toBeGreaterThan(0);
-  const { weir } = fleet;
-  expect(weir.log()).toContainEqual(
-    expect.objectContaining({
-      message: "A server process ended and is replaced",
-      pid: victim,
-      signal: "SIGKILL",
-    }),
-  );
 
   await weir.server.stop();
   expect(weir.server.exit()).toEqual({ code: 0, signal: null });
@@ -141,9 +140,9 @@ it("lets a request in flight finish at its stop", async () => {
     `Content-Length: ${Buffer.byteLength(body)}`,
   ];
   socket.write(`${lines.join("\r\n")}\r\n\r\n`);
-  await expect.poll(() => answer).toContain("100 Continue");
+  await expect.poll(() => answer, soon).toContain("100 Continue");
   process.kill(weir.server.pid, "SIGTERM");
-  await expect.poll(() => weir.log()).toContainEqual(expect.objectContaining({ message: "Stopping" }));
+  await expect.poll(() => weir.log(), soon).toContainEqual(expect.objectContaining({ message: "Stopping" }));
   socket.write(body);
   await closed;
   expect(answer).toContain('"stage":"STAGE_ACCEPTED"');
@@ -158,7 +157,7 @@ it("ends where its processes die again and again", async () => {
   const killed: number[] = [];
   for (const victims of [2, 2, 1]) {
     // Whoever was killed has served, and so has its successor.
-    await expect.poll(listening, { timeout: 30_000 }).toBe(2 + killed.length);
+    await expect.poll(listening, soon).toBe(2 + killed.length);
     const chosen = pids(fleet).slice(0, victims);
     for (const pid of chosen) process.kill(pid, "SIGKILL");
     killed.push(...chosen);
@@ -166,7 +165,7 @@ it("ends where its processes die again and again", async () => {
   expect(new Set(killed).size).toBe(5);
   expect(await weir.server.exited).toEqual({ code: 1, signal: null });
   expect(JSON.stringify(weir.log())).toContain("5 server processes have died within 60 s");
-}, 90_000);
+});
 
 it("ends at once where a port is taken, and says so", async () => {
   const port = await freePortPair();
