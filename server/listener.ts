@@ -7,6 +7,7 @@ import { type Logger } from "#runtime/log.ts";
 import { OperatorError } from "#runtime/service.ts";
 import { answerClientErrors, expectationFailed, hostMissing } from "./client-errors.ts";
 import { holdBody } from "./expect-continue.ts";
+import { createHeaderWatch } from "./header-blocks.ts";
 import { writeAnswer } from "./http-answer.ts";
 
 /** Answers a request that came in over either protocol. Never throws. */
@@ -28,7 +29,7 @@ export interface ListenerOptions {
   readonly maxConnections: number;
   /** The largest headers of a request. On HTTP/2 each counts 32 bytes more (RFC 9113 section 6.5.2). */
   readonly maxHeaderBytes: number;
-  /** For a TLS handshake, an HTTP/2 preface with its first request, and the headers of an HTTP/1.1 request. */
+  /** For a TLS handshake, an HTTP/2 preface with its first request, and the headers of every request. */
   readonly headerTimeoutMs: number;
   /** For a whole HTTP/1.1 request with its body. On HTTP/2 the deadline of the call does this. */
   readonly requestTimeoutMs: number;
@@ -264,6 +265,7 @@ function createHttp2(
   handler: RequestHandler,
 ): Fed<http2.Http2Server> & { readonly connections: number } {
   const sessions = new Set<http2.ServerHttp2Session>();
+  const headers = createHeaderWatch(options.headerTimeoutMs);
   const server = http2.createServer({
     settings: { maxConcurrentStreams: MAX_CONCURRENT_STREAMS, maxHeaderListSize: options.maxHeaderBytes },
     maxSessionMemory: MAX_SESSION_MEMORY_MB,
@@ -273,6 +275,7 @@ function createHttp2(
   server.on("session", (session) => {
     sessions.add(session);
     session.setLocalWindowSize(CONNECTION_WINDOW_BYTES);
+    headers.add(session);
     endWhenLeft(session);
     endWhenIdle(session, options.headerTimeoutMs, options.idleTimeoutMs ?? IDLE_TIMEOUT_MS);
     session.once("close", () => sessions.delete(session));

@@ -175,6 +175,63 @@ describe("slow clients", () => {
     expect(ms).toBeLessThan(HEADER_TIMEOUT_MS * 3);
   });
 
+  const GET = Buffer.from([0x82, 0x84, 0x86, 0x41, 0x01, 0x61]);
+  const FIRST = Buffer.concat([PREFACE, SETTINGS, frame(1, 0x5, 1, GET)]);
+  const never: RequestHandler = (_, response) => {
+    response.writeHead(200);
+    response.write("open");
+  };
+
+  it.each<[name: string, handler: RequestHandler, write: Buffer]>([
+    ["a header block without an end", echo, frame(1, 0x1, 3, GET.subarray(0, 2))],
+    ["a header block without an end beside an open stream", never, frame(1, 0x1, 3, GET.subarray(0, 2))],
+    ["a part of a HEADERS frame beside an open stream", never, frame(1, 0x5, 3, GET).subarray(0, 11)],
+  ])("closes an HTTP/2 connection that sends, after its first request, %s", async (_, handler, write) => {
+    const { port } = await serve(handler);
+    const socket = connect(port);
+    socket.write(FIRST);
+    await once(socket, "data");
+    socket.write(write);
+    const { ms } = await untilClosed(socket);
+    expect(ms).toBeGreaterThan(HEADER_TIMEOUT_MS - 50);
+    expect(ms).toBeLessThan(HEADER_TIMEOUT_MS * 4);
+  });
+
+  it("closes an HTTP/2 connection whose header block drips", async () => {
+    const { port } = await serve(never);
+    const socket = connect(port);
+    socket.write(Buffer.concat([FIRST, frame(1, 0x5, 3, Buffer.alloc(1_000, GET)).subarray(0, 10)]));
+    const drip = setInterval(() => socket.write(GET.subarray(0, 1)), 20);
+    stack.defer(() => clearInterval(drip));
+    const { ms } = await untilClosed(socket);
+    expect(ms).toBeGreaterThan(HEADER_TIMEOUT_MS - 50);
+    expect(ms).toBeLessThan(HEADER_TIMEOUT_MS * 4);
+  });
+
+  it("keeps an HTTP/2 connection with a request whose headers are whole and refused", async () => {
+    const { port } = await serve(never);
+    const socket = connect(port);
+    let isClosed = false;
+    socket.once("close", () => (isClosed = true));
+    const pings: Buffer[] = [];
+    const asked = Promise.withResolvers<void>();
+    socket.on("data", (chunk: Buffer) => {
+      for (let at = 0; at + 9 <= chunk.length; at += 9 + chunk.readUIntBE(at, 3)) {
+        if (chunk[at + 3] !== 6 || chunk[at + 4] !== 0) continue;
+        pings.push(chunk.subarray(at + 9, at + 17));
+        socket.write(frame(6, 1, 0, pings.at(-1)!));
+        asked.resolve();
+      }
+    });
+    // The second request has a method and no path.
+    socket.write(Buffer.concat([FIRST, frame(1, 0x5, 3, GET.subarray(0, 1))]));
+    await asked.promise;
+    // Longer than it would be kept without the answer, and it is asked once.
+    await new Promise((resolve) => setTimeout(resolve, HEADER_TIMEOUT_MS * 3));
+    expect(isClosed).toBe(false);
+    expect(pings).toHaveLength(1);
+  });
+
   it("closes a TLS connection that does not shake hands", async () => {
     const { port } = await serve(echo, { tls: createCertificate() });
     const { ms } = await untilClosed(connect(port));
