@@ -73,10 +73,10 @@ const CHUNK_ROWS = 5_000;
 
 const LETTER = `select group_id, topic, partition, "offset", time, record_time, replayed_at, attempt, replays, reason, detail,
   letter_topic, letter_partition, letter_offset, source, id, principal, value_size, preview, null::bytea as key_preview
-  from consumer.dead_letter where group_id = $1`;
+  from consumer.dead_letter`;
 const FOREIGN = `select '' collate "C", topic, partition, "offset", time, time, null, 0, 0, '' collate "C", why,
   topic, partition, "offset", null, null, null, value_size, preview, key_preview
-  from consumer.foreign_letter where topic = $2`;
+  from consumer.foreign_letter`;
 
 const MICROS = (column: string): string => `(extract(epoch from ${column}) * 1000000)::bigint`;
 const COLUMNS = `group_id, topic, partition, "offset", reason, detail, attempt, replays, letter_topic, letter_partition,
@@ -94,7 +94,7 @@ export async function selectLetters(db: Database, selection: LetterSelection): P
   let { after } = selection;
   let scanned = 0;
   for (;;) {
-    const chunk = isFiltered(selection) ? CHUNK_ROWS : selection.limit - letters.length + 1;
+    const chunk = selection.unreplayed ? CHUNK_ROWS : selection.limit - letters.length + 1;
     const rows = await read<ScannedRow>(db, scanStatement({ ...selection, after }, chunk));
     const total = Number(rows.at(-1)?.total ?? 0);
     const isLast = total < chunk;
@@ -114,41 +114,44 @@ export async function selectLetters(db: Database, selection: LetterSelection): P
   }
 }
 
-/** Where the filter of a search is compiled to, it is one condition more here, and in the statement. */
-function isFiltered({ reason, unreplayed }: LetterSelection): boolean {
-  return reason !== undefined || unreplayed;
-}
-
 /**
  * The statement that looks at the next `chunk` letters: its rows are those that match, and the last one whatever it is, each
- * with its place among those looked at. Equal times are a branch of their own, so that each is one range of an index.
+ * with its place among those looked at. Equal times are a branch of their own, so that each is one range of an index. What
+ * filters of the filter language are compiled to is one more condition of `hit`.
  */
 export function scanStatement(selection: LetterSelection, chunk: number): pg.QueryConfig {
-  const { group, letterTopic, order, reason, unreplayed, after } = selection;
+  const { order, reason, unreplayed, after } = selection;
+  const values: unknown[] = [];
+  const bind = (value: unknown): string => `$${values.push(value)}`;
+  const limit = bind(chunk);
+  const letters = `${LETTER} where group_id = ${bind(selection.group)}`;
+  // A foreign record has no reason.
+  const sources =
+    reason === undefined
+      ? [letters, `${FOREIGN} where topic = ${bind(selection.letterTopic)}`]
+      : [`${letters} and reason = ${bind(reason)}`];
   const [beyond, orderBy] =
     order === "newest"
       ? ["<", `time desc, topic, partition, "offset"`]
       : [">", `time, topic, partition, "offset"`];
-  const ranges =
-    after === undefined
-      ? [""]
-      : [
-          ` and time = $6::timestamptz and (topic, partition, "offset") > ($7::text, $8::int, $9::bigint)`,
-          ` and time ${beyond} $6::timestamptz`,
-        ];
+  const ranges = [""];
+  if (after !== undefined) {
+    const time = `${bind(encodeTimestamptz(after.time))}::timestamptz`;
+    const place = `${bind(after.topic)}::text, ${bind(after.partition)}::int, ${bind(after.offset)}::bigint`;
+    ranges[0] = ` and time = ${time} and (topic, partition, "offset") > (${place})`;
+    ranges.push(` and time ${beyond} ${time}`);
+  }
   const branches = ranges.flatMap((range) =>
-    [LETTER, FOREIGN].map((from) => `(${from}${range} order by ${orderBy} limit $3)`),
+    sources.map((from) => `(${from}${range} order by ${orderBy} limit ${limit})`),
   );
-  const text = `with looked_at as (${branches.join(" union all ")} order by ${orderBy} limit $3),
+  const text = `with looked_at as (select * from (${branches.join(" union all ")}) as ranges order by ${orderBy} limit ${limit}),
     judged as (
       select *, row_number() over (order by ${orderBy}) as place, count(*) over () as total,
-        ($4::text is null or reason = $4) and not ($5 and replayed_at is not null) as hit
+        ${unreplayed ? "replayed_at is null" : "true"} as hit
       from looked_at
     )
     select ${COLUMNS}, place, total, hit from judged where hit or place = total order by place`;
-  const place =
-    after === undefined ? [] : [encodeTimestamptz(after.time), after.topic, after.partition, after.offset];
-  return { text, values: [group, letterTopic, chunk, reason ?? null, unreplayed, ...place] };
+  return { text, values };
 }
 
 /** The dead letters of these names; one that there is not is absent. Of any group. */
@@ -158,14 +161,8 @@ export async function findLetters(
 ): Promise<readonly IndexedLetter[]> {
   const named = `unnest($1::text[], $2::text[], $3::int[], $4::bigint[]) as named (g, t, p, o)`;
   const select = `select ${COLUMNS} from`;
-  const letter = LETTER.replace(
-    " where group_id = $1",
-    ` join ${named} on group_id = g and topic = t and partition = p and "offset" = o`,
-  );
-  const foreign = FOREIGN.replace(
-    " where topic = $2",
-    ` join ${named} on g = '' and topic = t and partition = p and "offset" = o`,
-  );
+  const letter = `${LETTER} join ${named} on group_id = g and topic = t and partition = p and "offset" = o`;
+  const foreign = `${FOREIGN} join ${named} on g = '' and topic = t and partition = p and "offset" = o`;
   const rows = await read<LetterRow>(db, {
     text: `${select} (${letter} union all ${foreign}) as found`,
     values: [

@@ -21,10 +21,10 @@ const MANY = 100_000;
 beforeAll(async () => {
   await suite.db.pool.query(`
     insert into consumer.dead_letter (time, record_time, "offset", partition, attempt, value_size, group_id, topic,
-      letter_topic, letter_partition, letter_offset, reason, detail, preview)
+      letter_topic, letter_partition, letter_offset, reason, detail, preview, replayed_at)
     select timestamptz '2026-11-01T00:00:00Z' + (n / 10) * interval '25 seconds', '2026-11-01', n / 12, n % 12, 0, 600, 'big', 'events',
       'dlq', n % 3, n / 3, case when n % 20000 = 7 then 'UNPERSISTABLE' else 'MALFORMED' end, 'no. ' || n,
-      decode(repeat('ab', 512), 'hex')
+      decode(repeat('ab', 512), 'hex'), case when n % 20000 = 7 then null else now() end
     from generate_series(0, ${MANY - 1}) n`);
   await suite.db.pool.query(`
     insert into consumer.dead_letter (time, record_time, "offset", partition, attempt, group_id, topic, letter_topic, reason, detail)
@@ -60,6 +60,9 @@ async function everyPage(db: Database, of: LetterSelection): Promise<readonly In
   }
 }
 
+/** After the first ones. */
+const PASSED = { time: 1_793_491_300_000_000n, topic: "", partition: 0, offset: 0n };
+
 const placeOf = ({ topic, partition, offset }: IndexedLetter): string => `${topic}/${partition}/${offset}`;
 
 async function explain(of: LetterSelection, chunk: number): Promise<string> {
@@ -94,26 +97,38 @@ describe("a selection", () => {
     expect(none).toEqual({ letters: [], scanned: 0, truncated: false, next: undefined });
   });
 
-  test("filters before the limit, and says how many it looked at", async () => {
-    const of = selection({ reason: "UNPERSISTABLE", order: "oldest", limit: 3 });
+  test("of a reason looks at no others", async () => {
+    const of = selection({ reason: "UNPERSISTABLE", limit: 3 });
     const page = await selectLetters(suite.db, of);
-    expect(page.letters.map(({ detail }) => detail)).toEqual(["no. 7", "no. 20007", "no. 40007"]);
-    // The foreign one of the same days among them.
+    expect(page.letters.map(({ detail }) => detail)).toEqual(["no. 80007", "no. 60007", "no. 40007"]);
+    expect(page).toMatchObject({ scanned: 3, truncated: false });
+    const rest = await selectLetters(suite.db, { ...of, after: page.next });
+    expect(rest.letters.map(({ detail }) => detail)).toEqual(["no. 20007", "no. 7"]);
+    expect(rest).toMatchObject({ scanned: 2, next: undefined });
+  });
+
+  test("filters before the limit, and says how many it looked at", async () => {
+    const of = selection({ unreplayed: true, order: "oldest", limit: 4 });
+    const page = await selectLetters(suite.db, of);
+    expect(page.letters.map(({ detail }) => detail)).toEqual(["no. 7", "no JSON", "no. 20007", "no. 40007"]);
     expect(page.scanned).toBeGreaterThan(40_000);
     expect(page.scanned).toBeLessThan(40_020);
     const rest = await selectLetters(suite.db, { ...of, after: page.next });
-    expect(rest.letters.map(({ detail }) => detail)).toEqual(["no. 60007", "no. 80007"]);
+    expect(rest.letters.map(({ detail }) => detail)).toEqual(["no. 60007", "no. 80007", "no value"]);
     expect(rest.next).toBeUndefined();
     expect(page.scanned + rest.scanned).toBe(MANY + 2);
   });
 
   test("stops where time runs out, says so, and goes on from there", async () => {
-    const of = selection({ reason: "UNPERSISTABLE", until: 0 });
+    const of = selection({ unreplayed: true, order: "oldest", until: 0, after: PASSED });
     const page = await selectLetters(suite.db, of);
     expect(page).toMatchObject({ letters: [], scanned: 5_000, truncated: true });
     expect(page.next).toBeDefined();
     const all = await everyPage(suite.db, of);
-    expect(all.map(({ detail }) => detail)).toEqual([80007, 60007, 40007, 20007, 7].map((n) => `no. ${n}`));
+    expect(all.map(({ detail }) => detail)).toEqual([
+      ...[20007, 40007, 60007, 80007].map((n) => `no. ${n}`),
+      "no value",
+    ]);
   });
 
   test("has the foreign records of the topic among the letters, by their time", async () => {
@@ -132,12 +147,15 @@ describe("a selection", () => {
       const plans = [
         await explain(selection({ order }), 51),
         await explain(selection({ order, after }), 51),
-        await explain(selection({ order, after, reason: "UNPERSISTABLE", unreplayed: true }), 5_000),
+        await explain(selection({ order, after, unreplayed: true }), 5_000),
       ];
       for (const plan of plans) {
         expect(plan).toContain("dead_letter_page_idx");
         expect(plan).not.toMatch(/Seq Scan on dead_letter/);
       }
+      const ofReason = await explain(selection({ order, after, reason: "UNPERSISTABLE" }), 51);
+      expect(ofReason).toContain("dead_letter_reason_page_idx");
+      expect(ofReason).not.toMatch(/Seq Scan/);
     },
   );
 });

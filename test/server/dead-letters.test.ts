@@ -107,7 +107,7 @@ describe("dead letters", () => {
     expect(second.nextPageToken).toBe("");
     const chosen = await api.listDeadLetters({ reason: "MALFORMED" });
     expect(chosen.deadLetters.map(({ name }) => name)).toEqual([suite.nameOf(0, 1)]);
-    expect(chosen.scanned).toBe(3n);
+    expect(chosen.scanned).toBe(1n);
     const bound = api.listDeadLetters({ reason: "MALFORMED", pageToken: first.nextPageToken });
     expect(await refusalOf(bound)).toMatchObject({ reason: "INVALID_PAGE_TOKEN" });
     const refusal = await refusalOf(api.listDeadLetters({ filter: "type = x", reason: "BAD", pageSize: -1 }));
