@@ -85,14 +85,19 @@ const COLUMNS: readonly Column[] = [
   column("preview", "bytea", ({ value }) => value?.subarray(0, PREVIEW_BYTES)),
 ];
 
+// Of two letters with one key compaction keeps the later: the row points to that one, and is the first's in all else.
 const INSERT_LETTERS = `
-insert into consumer.dead_letter (group_id, ${COLUMNS.map(({ name }) => `"${name}"`).join(", ")})
+insert into consumer.dead_letter as known (group_id, ${COLUMNS.map(({ name }) => `"${name}"`).join(", ")})
 select $1, * from unnest(${COLUMNS.map(({ type }, index) => `$${index + 2}::${type}[]`).join(", ")})
-on conflict do nothing`;
+on conflict (group_id, topic, partition, "offset") do update
+set letter_topic = excluded.letter_topic, letter_partition = excluded.letter_partition, letter_offset = excluded.letter_offset
+where (known.letter_topic, known.letter_partition, known.letter_offset)
+  is distinct from (excluded.letter_topic, excluded.letter_partition, excluded.letter_offset)`;
 
 /**
- * Writes the index rows of a group's dead letters. A record that has one already keeps it: its letter was written twice.
- * None of them is refused by PostgreSQL: what it cannot hold is replaced here, and stands whole in the letter.
+ * Writes the index rows of a group's dead letters. A record that has one already keeps it: its letter was written twice
+ * (a kill, or a rewind), and the row points to the later from then on. None of them is refused by PostgreSQL: what it
+ * cannot hold is replaced here, and stands whole in the letter.
  */
 export async function insertDeadLetters(
   tx: Tx,

@@ -76,14 +76,16 @@ test("a batch of nothing but poison moves the checkpoint, and its letters have t
   expect(await takeOver(suite.db, { ...claim, owner: "b" })).toMatchObject({ nextOffset: 2n, highWater: 2n });
 });
 
-test("a letter that was written twice keeps its first row", async () => {
+test("a letter that was written twice keeps its first row, which points to the one that compaction keeps", async () => {
   const claim = await claimFresh();
   const again = { letter: { topic: "letters", partition: 1, offset: 8n }, time: 1_796_000_009_000 };
   for (const change of [{}, again]) {
     const batch = { events: [], deadLetters: [letterOf(claim, 0n, change)], skips: [], nextOffset: 1n };
     expect(await persistBatch(suite.db, claim, batch)).toMatchObject({ outcome: "stored" });
   }
-  expect(await rowsOf("consumer.dead_letter", claim.topic)).toMatchObject([{ letter_offset: 7 }]);
+  expect(await rowsOf("consumer.dead_letter", claim.topic)).toMatchObject([
+    { letter_offset: 8, time: "2026-11-30T00:53:20.123+00:00" },
+  ]);
 });
 
 test("whatever a record brings, PostgreSQL takes the row of its letter", async () => {
