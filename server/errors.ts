@@ -56,9 +56,16 @@ export interface Failure {
   readonly retryAfterMs?: number;
 }
 
+/** Those of faults; every other is INVALID_ARGUMENT. */
+const CODES: Partial<Record<Reason, Code>> = {
+  TIME_OUT_OF_WINDOW: Code.OutOfRange,
+  STAGE_UNSUPPORTED: Code.Unimplemented,
+};
+
 /**
- * The failure of an input with these faults: OUT_OF_RANGE where its time alone is at fault, else INVALID_ARGUMENT. Its
- * reason is that of the gravest fault, in the order of REASONS (an event that is malformed and too large is MALFORMED).
+ * The failure of an input with these faults: OUT_OF_RANGE where its time alone is at fault, UNIMPLEMENTED where nothing is
+ * but that it asks for a stage that is not served, else INVALID_ARGUMENT. Its reason is that of the gravest fault, in the
+ * order of REASONS (an event that is malformed and too large is MALFORMED).
  *
  * @param path gives the whole path of a fault's field at this edge, such as "event.attributes.time" for "time".
  */
@@ -76,12 +83,17 @@ export function failureOf(
   }
   if (placed.length > told.length) told.push(`and ${String(placed.length - told.length)} more`);
   return {
-    code: gravest.reason === "TIME_OUT_OF_WINDOW" ? Code.OutOfRange : Code.InvalidArgument,
+    code: CODES[gravest.reason] ?? Code.InvalidArgument,
     reason: gravest.reason,
     message: told.join("; "),
     faults: placed,
     ...(gravest.metadata && { metadata: gravest.metadata }),
   };
+}
+
+/** @throws ConnectError with every fault of the request, each with its whole path, where there is one. */
+export function demandNone([fault, ...further]: readonly Fault[]): void {
+  if (fault !== undefined) throw toConnectError(failureOf([fault, ...further]));
 }
 
 /** The failure as what RPC handlers and HTTP routes throw. */

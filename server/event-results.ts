@@ -1,7 +1,7 @@
 import { type Fault } from "#core/reason.ts";
 import { type BatchCreateEventsResponse, type EventResult } from "#gen/weir/v1/ingest_pb.ts";
 import { type Admitted } from "./admit.ts";
-import { failureOf, toConnectError, toStatus } from "./errors.ts";
+import { toStatus } from "./errors.ts";
 import { toReceipt } from "./wire.ts";
 
 /** What became of an event, as the oneof of an answer. */
@@ -29,25 +29,24 @@ export interface BatchLimits {
 }
 
 /**
- * Refuses a batch for its size, before any event of it is looked at.
+ * What is wrong with the size of a batch, for which it is refused before any event of it is looked at: INVALID_REQUEST for
+ * no events at all, TOO_LARGE for too many or too much.
  *
  * @param field the path at this edge of what holds the events.
- * @throws ConnectError: INVALID_ARGUMENT, with INVALID_REQUEST for no events at all, TOO_LARGE for too many or too much.
  */
-export function demandBatchSize(
+export function batchSizeFaults(
   size: { readonly events?: number; readonly bytes?: number },
   limits: BatchLimits,
   field: string,
-): void {
+): Fault[] {
   if (size.events === 0) {
     const description = "A batch has at least one event, and this one has none.";
-    throw toConnectError(failureOf([{ field, reason: "INVALID_REQUEST", description }]));
+    return [{ field, reason: "INVALID_REQUEST", description }];
   }
-  const [fault, ...further] = [
+  return [
     tooLarge(size.events, limits.batchEvents, "events", field),
     tooLarge(size.bytes, limits.batchBytes, "bytes", field),
   ].filter((each) => each !== undefined);
-  if (fault !== undefined) throw toConnectError(failureOf([fault, ...further]));
 }
 
 function tooLarge(actual = 0, limit: number, unit: "events" | "bytes", field: string): Fault | undefined {

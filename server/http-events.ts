@@ -7,9 +7,9 @@ import {
 } from "#gen/weir/v1/ingest_pb.ts";
 import { traceContextOf } from "#runtime/trace-context.ts";
 import { type Admission, type Admitted, type Submission } from "./admit.ts";
-import { DETAIL_TYPES, type Failure, httpAnswerOf, toConnectError } from "./errors.ts";
+import { demandNone, DETAIL_TYPES, type Failure, httpAnswerOf, toConnectError } from "./errors.ts";
 import { decodeBatch, decodeEvent } from "./event-formats.ts";
-import { type BatchLimits, demandBatchSize, toBatchResponse } from "./event-results.ts";
+import { type BatchLimits, batchSizeFaults, toBatchResponse } from "./event-results.ts";
 import { type HttpAnswer, jsonAnswer } from "./http-answer.ts";
 import { type HttpCall, type HttpRoute } from "./http-routes.ts";
 import { toValidation } from "./ingest.ts";
@@ -56,9 +56,9 @@ export function createEventRoutes({
       ...shared,
       path: "/v1/events:batchCreate",
       async handle(call) {
-        demandBatchSize({ bytes: call.body.byteLength }, limits, "");
+        demandNone(batchSizeFaults({ bytes: call.body.byteLength }, limits, ""));
         const arrivals = decodeBatch(call, limits.batchEvents);
-        demandBatchSize({ events: arrivals.length }, limits, "");
+        demandNone(batchSizeFaults({ events: arrivals.length }, limits, ""));
         const sender = senderOf(call);
         const submissions = arrivals.map((arrival) => ({ ...sender, ...arrival }));
         return batchAnswer(await admission.admitAll(submissions, call.signal));

@@ -1,5 +1,5 @@
 import { create } from "@bufbuild/protobuf";
-import { Code, type HandlerContext, type ServiceImpl } from "@connectrpc/connect";
+import { type HandlerContext, type ServiceImpl } from "@connectrpc/connect";
 import { type Fault } from "#core/reason.ts";
 import { Stage, StageSchema } from "#gen/weir/v1/event_pb.ts";
 import {
@@ -9,8 +9,8 @@ import {
 } from "#gen/weir/v1/ingest_pb.ts";
 import { type Admission, type Submission } from "./admit.ts";
 import { principalKey } from "./auth.ts";
-import { toConnectError } from "./errors.ts";
-import { type BatchLimits, demandBatchSize, toBatchResponse } from "./event-results.ts";
+import { demandNone, toConnectError } from "./errors.ts";
+import { type BatchLimits, batchSizeFaults, toBatchResponse } from "./event-results.ts";
 import { messageSize } from "./message-size.ts";
 import { answersOf } from "./stream-events.ts";
 import { traceContextOf } from "#runtime/trace-context.ts";
@@ -32,17 +32,21 @@ export function createIngestService({
 }: IngestOptions): ServiceImpl<typeof IngestService> {
   return {
     async createEvent({ event, waitFor }, context) {
-      demandServedStage(waitFor);
       const submission = { ...senderOf(context), decoded: fromCloudEventMessage(event) };
+      const unserved = stageFaults(waitFor);
+      if (unserved.length > 0) {
+        const faults = admission.check(submission.decoded);
+        demandNone([...faults.map((fault) => ({ ...fault, field: requestPath(fault.field) })), ...unserved]);
+      }
       const admitted = await admission.admit(submission, context.signal);
       if (!admitted.ok) throw toConnectError(admitted.failure);
       return { receipt: toReceipt(admitted.acceptance) };
     },
 
     async batchCreateEvents({ events, waitFor }, context) {
-      demandServedStage(waitFor);
       const bytes = events.reduce((sum, event) => sum + messageSize(event), 0);
-      demandBatchSize({ events: events.length, bytes }, limits, "events");
+      const sizeFaults = batchSizeFaults({ events: events.length, bytes }, limits, "events");
+      demandNone([...sizeFaults, ...stageFaults(waitFor)]);
       const sender = senderOf(context);
       const submissions = events.map((event) => ({ ...sender, decoded: fromCloudEventMessage(event) }));
       return toBatchResponse(await admission.admitAll(submissions, context.signal));
@@ -76,12 +80,9 @@ export function toValidation(
   });
 }
 
-function demandServedStage(stage: Stage): void {
-  if (stage === Stage.UNSPECIFIED || stage === Stage.ACCEPTED) return;
+function stageFaults(stage: Stage): Fault[] {
+  if (stage === Stage.UNSPECIFIED || stage === Stage.ACCEPTED) return [];
   const name = StageSchema.value[stage]?.name ?? String(stage);
-  throw toConnectError({
-    code: Code.Unimplemented,
-    reason: "STAGE_UNSUPPORTED",
-    message: `wait_for ${name} is not served: leave it out, or ask for STAGE_ACCEPTED. Nothing was published.`,
-  });
+  const description = `${name} is not served: leave it out, or ask for STAGE_ACCEPTED. Nothing was published.`;
+  return [{ field: "wait_for", reason: "STAGE_UNSUPPORTED", description }];
 }

@@ -108,6 +108,9 @@ describe.each(PROTOCOLS)("BatchCreateEvents by %s", (protocol) => {
     const { ingest } = createClients(weir.baseUrl, token, protocol);
     const call = ingest.batchCreateEvents({ events: [toMessage(sketch())], waitFor: Stage.STORED });
     expect(await refusalOf(call)).toMatchObject({ code: Code.Unimplemented, reason: "STAGE_UNSUPPORTED" });
+    const none = await refusalOf(ingest.batchCreateEvents({ events: [], waitFor: Stage.STORED }));
+    expect(none).toMatchObject({ code: Code.InvalidArgument, reason: "INVALID_REQUEST" });
+    expect(none.violations.map(({ field }) => field)).toEqual(["events", "wait_for"]);
   });
 });
 

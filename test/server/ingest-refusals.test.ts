@@ -187,6 +187,23 @@ describe.each(PROTOCOLS)("CreateEvent by %s refuses", (protocol) => {
     const refusal = await refusalOf(clients.ingest.createEvent({ event: toMessage(sketch()), waitFor: 2 }));
     expect(refusal).toMatchObject({ code: Code.Unimplemented, reason: "STAGE_UNSUPPORTED" });
     expect(refusal.message).toContain("STAGE_STORED");
+    expect(told(refusal.violations)).toEqual(["wait_for STAGE_UNSUPPORTED"]);
+  });
+
+  test("a stage that is not served together with the event's faults, which decide the code", async () => {
+    const event = toMessage(sketch({ id: "", time: "2019-01-01T00:00:00Z" }));
+    const refusal = await refusalOf(clients.ingest.createEvent({ event, waitFor: 3 }));
+    expect(refusal).toMatchObject({ code: Code.InvalidArgument, reason: "INVALID_ATTRIBUTES" });
+    expect(told(refusal.violations)).toEqual([
+      "event.attributes.time TIME_OUT_OF_WINDOW",
+      "event.id INVALID_ATTRIBUTES",
+      "wait_for STAGE_UNSUPPORTED",
+    ]);
+    const old = toMessage(sketch({ time: "2019-01-01T00:00:00Z" }));
+    expect(await refusalOf(clients.ingest.createEvent({ event: old, waitFor: 3 }))).toMatchObject({
+      code: Code.OutOfRange,
+      reason: "TIME_OUT_OF_WINDOW",
+    });
   });
 });
 

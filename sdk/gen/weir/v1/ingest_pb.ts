@@ -34,7 +34,8 @@ export type CreateEventRequest = Message<"weir.v1.CreateEventRequest"> & {
 
   /**
    * How far the event must have come before the answer. Only STAGE_ACCEPTED, the default, is served yet; another stage
-   * is UNIMPLEMENTED.
+   * is UNIMPLEMENTED (STAGE_UNSUPPORTED). An event with faults of its own is refused for them, with their code, and the
+   * violations name the stage beside them.
    *
    * @generated from field: weir.v1.Stage wait_for = 2;
    */
@@ -83,7 +84,8 @@ export type BatchCreateEventsRequest = Message<"weir.v1.BatchCreateEventsRequest
   events: CloudEvent[];
 
   /**
-   * How far each event must have come before the answer; see CreateEventRequest.
+   * How far each event must have come before the answer; see CreateEventRequest. Another stage refuses the batch whole,
+   * before any event is looked at, together with what is wrong with its size.
    *
    * @generated from field: weir.v1.Stage wait_for = 2;
    */
