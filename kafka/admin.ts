@@ -78,6 +78,11 @@ export function createAdmin(
         findByKey(session, partition, key, { ...among, waitMs: connection.requestTimeoutMs / 2 }),
       );
     },
+    readFrom(partition, offset, maxBytes) {
+      return ask(`Reading ${placeOf(partition)} from offset ${offset}`, (session) =>
+        session.readFrom(partition, offset, maxBytes),
+      );
+    },
     brokerCount: () => ask("Describing the cluster", (session) => session.brokerCount()),
     createTopic: (topic) => ask(`Making topic ${topic.name}`, (session) => session.createTopic(topic)),
     changeTopic: (name, config) =>

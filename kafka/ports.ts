@@ -146,6 +146,11 @@ export interface Admin extends AsyncDisposable {
     key: Uint8Array,
     among: { readonly since: number; readonly maxRecords: number },
   ): Promise<ReceivedRecord | undefined>;
+  /**
+   * The records of a partition from an offset on, as many as one fetch brings: of up to `maxBytes` together, at the least one
+   * record batch. undefined where the log holds nothing from there on, or the offset is not on it.
+   */
+  readFrom(partition: TopicPartition, offset: bigint, maxBytes: number): Promise<FetchedRecords | undefined>;
   /** How many brokers the cluster has at the moment. */
   brokerCount(): Promise<number>;
   /** Makes a topic; one that exists by now is left as it is. */
@@ -154,6 +159,14 @@ export interface Admin extends AsyncDisposable {
   changeTopic(name: string, config: Readonly<Record<string, string>>): Promise<void>;
   /** For /readyz: undefined where the brokers answer and every topic named has a leader for each partition, else the reason. Within 2 s. */
   probe(topics: readonly string[]): Promise<string | undefined>;
+}
+
+/** What one fetch brings. */
+export interface FetchedRecords {
+  /** Without control records and aborted transactions: possibly none. */
+  readonly records: readonly ReceivedRecord[];
+  /** The offset to read from next. */
+  readonly next: bigint;
 }
 
 /** A topic as it is. */

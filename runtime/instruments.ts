@@ -18,6 +18,13 @@ export interface Counters {
   "weir.persist.skipped": { readonly kind: "NO_RECORD" | "LOST" | "ELSEWHERE" };
   "weir.persist.gaps": { readonly topic: string };
   "weir.dead_letters": { readonly reason: Reason };
+  "weir.redrive.letters": {
+    readonly outcome: "replayed" | "undecodable" | "foreign_topic" | "budget_exhausted";
+  };
+  "weir.redrive.chunks": { readonly outcome: "done" | "failed" | "fenced" };
+  "weir.dead_letters.reconciled": { readonly outcome: "restored" | "moved" | "foreign" };
+  "weir.store.retention.partitions": { readonly outcome: "detached" | "dropped" };
+  "weir.store.retention.duplicates": Unlabelled;
   "weir.trace.spans": { readonly outcome: "exported" | "failed" | "dropped" };
 }
 
@@ -45,6 +52,7 @@ export interface Gauges {
   "weir.consumer.partitions": { readonly group: string; readonly state: "assigned" | "stopped" | "failed" };
   "weir.store.default_partition.rows": Unlabelled;
   "weir.store.partitions.ahead": Unlabelled;
+  "weir.store.partitions.detached": Unlabelled;
   "weir.search.waiting": Unlabelled;
   "weir.database.connections": {
     readonly pool: "write" | "read";
@@ -117,6 +125,33 @@ export const COUNTERS: { readonly [N in keyof Counters]: Instrument<Counters[N]>
     unit: "{record}",
     help: "Records written to the dead-letter topic, by reason.",
     labels: { reason: REASON },
+  },
+  "weir.redrive.letters": {
+    unit: "{letter}",
+    help: "Dead letters that redrives have come past, by what became of them.",
+    labels: { outcome: ["replayed", "undecodable", "foreign_topic", "budget_exhausted"] },
+  },
+  "weir.redrive.chunks": {
+    unit: "{chunk}",
+    help: "Chunks of redrives, by outcome. Failed: it is tried again; fenced: another worker has taken the redrive over.",
+    labels: { outcome: ["done", "failed", "fenced"] },
+  },
+  "weir.dead_letters.reconciled": {
+    unit: "{record}",
+    help:
+      "Records of the dead-letter topic that put its index right. Restored: a letter had no row; moved: its row named " +
+      "another place; foreign: it is no dead letter of Weir's.",
+    labels: { outcome: ["restored", "moved", "foreign"] },
+  },
+  "weir.store.retention.partitions": {
+    unit: "{partition}",
+    help: "Monthly partitions that retention took out of the table.",
+    labels: { outcome: ["detached", "dropped"] },
+  },
+  "weir.store.retention.duplicates": {
+    unit: "{row}",
+    help: "Rows of repeats that retention removed.",
+    labels: NONE,
   },
   "weir.trace.spans": {
     unit: "{span}",
@@ -223,6 +258,11 @@ export const GAUGES: { readonly [N in keyof Gauges]: Instrument<Gauges[N]> } = {
   "weir.store.partitions.ahead": {
     unit: "{partition}",
     help: "Monthly partitions after the current one. Under three: the maintain role does not run.",
+    labels: NONE,
+  },
+  "weir.store.partitions.detached": {
+    unit: "{partition}",
+    help: "Monthly tables that retention has detached and that nobody has dropped yet.",
     labels: NONE,
   },
   "weir.search.waiting": { unit: "{search}", help: "Reads that wait for their turn.", labels: NONE },

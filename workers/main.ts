@@ -3,7 +3,7 @@ import { hostname } from "node:os";
 
 import { type KafkaClient, loadKafkaClient } from "#kafka/client.ts";
 import { createDeadLetters } from "#kafka/dead-letters.ts";
-import { type Admin } from "#kafka/ports.ts";
+import { type Admin, type Producer } from "#kafka/ports.ts";
 import { topicTable } from "#kafka/topics.ts";
 import { traceHandler, traceProducer } from "#kafka/traced.ts";
 import { countConnections, createDatabase, type Database, probe } from "#postgres/pool.ts";
@@ -13,6 +13,7 @@ import { type Service } from "#runtime/service.ts";
 import { createMaintain } from "./maintain.ts";
 import { createPersistRole } from "./persist-role.ts";
 import { createPersist } from "./persist.ts";
+import { createRedriveRole } from "./redrive.ts";
 import { type Role } from "./role.ts";
 import { createSchemaGate } from "./schema-gate.ts";
 import { createStatusPage } from "./status-page.ts";
@@ -21,29 +22,31 @@ const NEEDS = ["process", "database", "kafka", "topics", "producer", "workers"] 
 
 type Context = ProcessContext<(typeof NEEDS)[number]>;
 
+/** Who takes partitions and redrives over, for people to read. */
+const OWNER = `${hostname()}/${process.pid}/${randomUUID().slice(0, 8)}`;
+
 /** What the roles share. */
 interface Shared {
   readonly db: Database;
   readonly client: KafkaClient;
   readonly admin: Admin;
+  /** One producer for all roles that publish, made for the first. */
+  readonly producer: () => Producer;
 }
 
 /** Every role by its name in WEIR_WORKER_ROLES. */
 const ROLES: Readonly<
   Record<Context["config"]["workers"]["roles"][number], (context: Context, shared: Shared) => Role>
 > = {
-  persist({ config, log, telemetry, tracer, resources }, { db, client, admin }) {
+  persist({ config, log, telemetry, tracer }, { db, client, admin, producer }) {
     const { kafka: connection, workers } = config;
     const [events, deadLetters] = topicTable(config.topics);
     const group = workers.persistGroup;
-    const producer = resources.use(
-      client.createProducer({ ...config.producer, connection, topics: [deadLetters], log, telemetry }),
-    );
     const persist = createPersist({
       db,
-      setAside: createDeadLetters({ producer: traceProducer(producer, tracer), topic: deadLetters, group }),
+      setAside: createDeadLetters({ producer: traceProducer(producer(), tracer), topic: deadLetters, group }),
       group,
-      owner: `${hostname()}/${process.pid}/${randomUUID().slice(0, 8)}`,
+      owner: OWNER,
       telemetry,
       log: log.scope("persist"),
     });
@@ -66,6 +69,20 @@ const ROLES: Readonly<
       admin,
       telemetry,
       log: log.scope("persist"),
+    });
+  },
+  redrive({ config, log, telemetry }, { db, admin, producer }) {
+    const [events, letters] = topicTable(config.topics);
+    return createRedriveRole({
+      db,
+      admin,
+      producer: producer(),
+      letters,
+      owner: { group: config.workers.persistGroup, topic: events.name, partitions: events.partitions },
+      retentionMs: events.retentionMs,
+      name: OWNER,
+      telemetry,
+      log: log.scope("redrive"),
     });
   },
   maintain: ({ log, telemetry }, { db }) => createMaintain({ db, telemetry, log: log.scope("maintain") }),
@@ -94,7 +111,18 @@ async function start(context: Context): Promise<readonly Service[]> {
     }),
   );
 
-  const roles = workers.roles.map((name) => ROLES[name](context, { db, client, admin }));
+  let made: Producer | undefined;
+  const producer = (): Producer =>
+    (made ??= resources.use(
+      client.createProducer({
+        ...config.producer,
+        connection: config.kafka,
+        topics: topicTable(config.topics),
+        log,
+        telemetry,
+      }),
+    ));
+  const roles = workers.roles.map((name) => ROLES[name](context, { db, client, admin, producer }));
   const services: Service[] = [createSchemaGate(db, log.scope("schema")), ...roles];
   if (workers.port === undefined) return services;
   const page = createStatusPage({

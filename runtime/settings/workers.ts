@@ -2,7 +2,7 @@ import { duration, integer, kafkaName, listOf, oneOf, port } from "./forms.ts";
 import { type Group } from "./setting.ts";
 
 /** The roles that a worker process may have. */
-export type WorkerRole = "persist" | "maintain";
+export type WorkerRole = "persist" | "redrive" | "maintain";
 
 /** What a worker process does. Times in milliseconds. */
 export interface WorkersConfig {
@@ -20,13 +20,14 @@ export const WORKERS: Group<WorkersConfig> = {
   settings: {
     roles: {
       name: "WEIR_WORKER_ROLES",
-      form: listOf(oneOf("persist", "maintain")).refine(
+      form: listOf(oneOf("persist", "redrive", "maintain")).refine(
         (roles) => roles.length > 0,
         "must name at least one role",
       ),
-      default: "persist,maintain",
+      default: "persist,redrive,maintain",
       unit: "list of roles",
-      meaning: "What this process does: persist (the log into PostgreSQL), maintain (partitions made ahead).",
+      meaning:
+        "What this process does: persist (the log into PostgreSQL), redrive (bulk replays of dead letters), maintain (partitions made ahead, retention, the index of the dead letters put right).",
     },
     port: {
       name: "WEIR_WORKERS_PORT",

@@ -1,0 +1,196 @@
+import { setTimeout as sleep } from "node:timers/promises";
+
+import { type DeadLetterIdentity } from "#core/dead-letter-name.ts";
+import { KafkaError, type OutgoingRecord, type Producer, type PublishResult } from "#kafka/ports.ts";
+import {
+  claimRedrive,
+  type Redrive,
+  type RedriveCounts,
+  type RedriveOutcome,
+  type RedriveState,
+  releaseClaim,
+  renewClaim,
+  saveProgress,
+} from "#postgres/redrives.ts";
+import { type Logger } from "#runtime/log.ts";
+import { type Telemetry } from "#runtime/telemetry.ts";
+
+import { type Chunk, type ChunkOptions, chunksOf, type ChunkStep } from "./redrive-chunks.ts";
+import { type Role } from "./role.ts";
+
+/** What the redrive role needs. */
+export interface RedriveRoleOptions extends ChunkOptions {
+  /** Of the topic of the events. */
+  readonly producer: Pick<Producer, "publish">;
+  /** Who runs redrives, for people to read: a host and a process. No other worker has it. */
+  readonly name: string;
+  readonly telemetry: Telemetry;
+  readonly log: Logger;
+  /** How long a claim lasts that is not renewed, in milliseconds; 30 s by default. More than publishing a chunk takes. */
+  readonly leaseMs?: number;
+  /** How often to look for a redrive, in milliseconds; a second by default. */
+  readonly pollMs?: number;
+}
+
+const LEASE_MS = 30_000;
+const POLL_MS = 1_000;
+/** A chunk that failed is tried again after this, doubling up to the last. */
+const [FIRST_WAIT_MS, LAST_WAIT_MS] = [1_000, 30_000];
+
+/** How a worker's work on a redrive ended: by a state that is wanted of it, or for a reason of the worker's own. */
+type End = Exclude<RedriveState, "RUNNING"> | "fenced" | "failed" | "stopping";
+
+/**
+ * Runs the group's redrive, where there is one: chunk by chunk, each published whole and then noted in one transaction with
+ * the cursor, so that what a crash leaves is taken up by the next worker and at most one chunk is published twice. A claim
+ * with an epoch keeps workers apart. What Kafka does not take stops the redrive for a while; nothing is passed over.
+ */
+export function createRedriveRole(options: RedriveRoleOptions): Role {
+  const { db, owner, name, producer, telemetry, log, leaseMs = LEASE_MS, pollMs = POLL_MS } = options;
+  let fault: string | undefined;
+
+  async function work(redrive: Redrive, signal: AbortSignal): Promise<void> {
+    const about = { redrive: redrive.id, epoch: redrive.epoch };
+    log.info("A redrive is run", { ...about, counts: redrive.counts });
+    const end = await runChunks(redrive, signal);
+    if (end === "PAUSED" || end === "stopping") await releaseClaim(db, redrive);
+    log.info("A redrive is let go", { ...about, end });
+  }
+
+  async function runChunks(redrive: Redrive, signal: AbortSignal): Promise<End> {
+    const counts: Partial<Record<RedriveOutcome, number>> = { ...redrive.counts };
+    let { cursor } = redrive;
+    let due = performance.now();
+    const failed = async (error: string, replayed: readonly DeadLetterIdentity[] = []): Promise<End> => {
+      telemetry.count("weir.redrive.chunks", { outcome: "failed" });
+      const waitMs =
+        Math.min(FIRST_WAIT_MS * 2 ** redrive.failures, LAST_WAIT_MS) * (0.8 + Math.random() * 0.2);
+      log.warn("A chunk of a redrive was not done and is tried again", {
+        redrive: redrive.id,
+        error,
+        inMs: Math.round(waitMs),
+      });
+      const failure = { error, waitMs };
+      await saveProgress(db, redrive, {
+        replayed,
+        counts: tally(counts, replayed.length),
+        cursor,
+        isLast: false,
+        failure,
+      });
+      return "failed";
+    };
+    try {
+      for await (const chunk of chunksOf(options, redrive)) {
+        await sleep(Math.max(0, due - performance.now()), undefined, { signal }).catch(() => undefined);
+        if (signal.aborted) return "stopping";
+        // Between reading and publishing: a claim that is lost by now publishes nothing, and a fresh one outlasts it.
+        const wanted = await renewClaim(db, redrive, leaseMs);
+        if (wanted !== "RUNNING") return ended(wanted);
+        due = Math.max(due, performance.now());
+        const { replayed, refusal } = await publishAll(producer, chunk);
+        due += (replayed.length / redrive.maxPerSecond) * 1_000;
+        if (refusal !== undefined) return await failed(refusal, replayed);
+        const state = await saveProgress(db, redrive, {
+          replayed,
+          counts: addTo(counts, chunk),
+          cursor: chunk.cursor,
+          isLast: chunk.isLast,
+          failure: undefined,
+        });
+        if (state === "fenced") return ended(state);
+        telemetry.count("weir.redrive.chunks", { outcome: "done" });
+        countLetters(telemetry, chunk);
+        cursor = chunk.cursor;
+        redrive = { ...redrive, failures: 0 };
+        if (state !== "RUNNING") return state;
+      }
+      return "COMPLETED";
+    } catch (error) {
+      if (!(error instanceof KafkaError)) throw error;
+      return failed(`A letter could not be read: ${error.message}`);
+    }
+  }
+
+  function ended(state: Exclude<RedriveState, "RUNNING"> | "fenced"): End {
+    if (state === "fenced") telemetry.count("weir.redrive.chunks", { outcome: "fenced" });
+    return state;
+  }
+
+  return {
+    name: "redrive",
+    ready: Promise.resolve(),
+    dependencies: ["kafka", "postgresql"],
+    get fault() {
+      return fault;
+    },
+    // What keeps it from its work is tried again.
+    failed: false,
+    async run(signal) {
+      while (!signal.aborted) {
+        try {
+          const redrive = await claimRedrive(db, { group: owner.group, owner: name, leaseMs });
+          fault = undefined;
+          if (redrive !== undefined) await work(redrive, signal);
+        } catch (error) {
+          fault = error instanceof Error ? error.message : String(error);
+          log.warn("Redrives cannot be run and are tried again", { error, inMs: pollMs });
+        }
+        await sleep(pollMs, undefined, { signal }).catch(() => undefined);
+      }
+    },
+  };
+}
+
+/**
+ * Publishes a chunk's records at once, in their order. Where one is not taken, those are given up that have not been sent,
+ * so that what follows does not come before it when the chunk is tried again.
+ */
+async function publishAll(
+  producer: Pick<Producer, "publish">,
+  { steps }: Chunk,
+): Promise<{ readonly replayed: readonly DeadLetterIdentity[]; readonly refusal: string | undefined }> {
+  const giveUp = new AbortController();
+  let refusal: string | undefined;
+  const publish = async (record: OutgoingRecord): Promise<PublishResult> => {
+    const result = await producer.publish(record, giveUp.signal);
+    if (result.outcome !== "acknowledged" && refusal === undefined) {
+      refusal = `${result.outcome === "refused" ? "Kafka did not take a record" : "It is not known whether Kafka took a record"}: ${result.detail}`;
+      giveUp.abort();
+    }
+    return result;
+  };
+  const sent = steps.flatMap((step) =>
+    step.action === "REPLAY" ? [{ letter: step.letter, result: publish(step.record) }] : [],
+  );
+  const replayed: DeadLetterIdentity[] = [];
+  for (const { letter, result } of sent) if ((await result).outcome === "acknowledged") replayed.push(letter);
+  return { replayed, refusal };
+}
+
+function outcomeOf({ action }: ChunkStep): RedriveOutcome {
+  return action === "REPLAY" ? "REPLAYED" : action;
+}
+
+/** Adds the letters of a chunk, and answers all that there are by now. */
+function addTo(counts: Partial<Record<RedriveOutcome, number>>, { steps }: Chunk): RedriveCounts {
+  for (const step of steps) counts[outcomeOf(step)] = (counts[outcomeOf(step)] ?? 0) + 1;
+  return counts;
+}
+
+/** The counts with the replayed ones of a chunk that is tried again without them. */
+function tally(counts: RedriveCounts, replayed: number): RedriveCounts {
+  return replayed === 0 ? counts : { ...counts, REPLAYED: (counts.REPLAYED ?? 0) + replayed };
+}
+
+const OUTCOMES = {
+  REPLAYED: "replayed",
+  UNDECODABLE: "undecodable",
+  FOREIGN_TOPIC: "foreign_topic",
+  BUDGET_EXHAUSTED: "budget_exhausted",
+} as const;
+
+function countLetters(telemetry: Telemetry, { steps }: Chunk): void {
+  for (const [outcome, own] of Map.groupBy(steps, outcomeOf))
+    telemetry.count("weir.redrive.letters", { outcome: OUTCOMES[outcome] }, own.length);
+}
