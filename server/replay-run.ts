@@ -71,7 +71,7 @@ export async function runPlan(
 
 function timeToAnswer(context: HandlerContext): AbortSignal {
   const left = context.timeoutMs() ?? Number.POSITIVE_INFINITY;
-  return AbortSignal.timeout(Math.min(Math.max(0, left - ANSWER_MS), MOST_RUN_MS));
+  return AbortSignal.timeout(Math.min(Math.max(0, Math.floor(left - ANSWER_MS)), MOST_RUN_MS));
 }
 
 /** What became of one letter, and why the run stops with it, where it does. */

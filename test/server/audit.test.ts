@@ -10,7 +10,7 @@ const METHOD = "weir.admin.v1.DeadLetterAdminService/ReplayDeadLetters";
 beforeAll(async () => {
   await publish(suite.weir, [{ value: Buffer.from("no event") }]);
   await suite.untilListed(1);
-});
+}, 90_000);
 
 describe("the audit", () => {
   test("has every call of a method that writes: who, what, dry or not, and what came of it", async () => {

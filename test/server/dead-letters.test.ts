@@ -38,7 +38,7 @@ describe("dead letters", () => {
       await publish(suite.weir, [record]);
       await suite.untilListed(index + 1);
     }
-  });
+  }, 90_000);
 
   test("are counted by partition, with what the topic holds", async () => {
     expect(await suite.clients.deadLetters.getDeadLetterDepth({})).toMatchObject({

@@ -108,7 +108,7 @@ export function usePoisoned(options: () => WeirOptions = () => ({})): Poisoned {
           const { total } = await clients.deadLetters.getDeadLetterDepth({});
           expect(total).toBe(BigInt(count));
         },
-        { timeout: 20_000, interval: 50 },
+        { timeout: 45_000, interval: 50 },
       );
     },
     async logEnd() {
