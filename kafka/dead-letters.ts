@@ -1,14 +1,12 @@
 import { type DeadLetterReason, encodeDeadLetter } from "#core/dead-letter.ts";
 import { type LogPosition } from "#core/event.ts";
 import { partitionFor } from "#core/partition.ts";
+import { REPLAY_ATTEMPT } from "#core/replay.ts";
 import { timestampFrom } from "#core/timestamp.ts";
 import { decodeUtf8 } from "#core/utf8.ts";
 
 import { KafkaError, type Producer, type ReceivedRecord } from "./ports.ts";
 import { type Topic } from "./topics.ts";
-
-/** How often a record has been replayed out of the dead-letter topic, a decimal number in a header of the record. */
-const REPLAY_ATTEMPT = "weir-replay-attempt";
 
 /** What writing dead letters needs. */
 export interface DeadLetterOptions {
