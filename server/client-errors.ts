@@ -7,7 +7,7 @@ import { type HttpAnswer } from "./http-answer.ts";
 import { lingerAtEnd } from "./request-body.ts";
 
 /**
- * Answers what Node's HTTP/1.1 parser refuses, in the error model of everything else, and closes the connection.
+ * Answers what Node's HTTP/1.1 parser refuses, and CONNECT, in the error model of everything else, and closes the connection.
  *
  * Node itself would write a bare 400 in place of whatever answer is due: bytes that are no request, behind a request that
  * is being served, would tell the sender of an event that is taken that it was not. Here answers that are due are given
@@ -21,6 +21,18 @@ export function answerClientErrors(server: http.Server, maxHeaderBytes: number):
   const note = (request: http.IncomingMessage, response: http.ServerResponse): void =>
     void latest.set(request.socket, response);
   for (const event of ["request", "checkContinue", "checkExpectation"]) server.prependListener(event, note);
+
+  // Node has let go of the socket by then.
+  server.on("connect", (_, stream) => {
+    const socket = stream as Socket;
+    socket.on("error", () => void socket.destroy());
+    socket.resume();
+    lingerAtEnd(socket);
+    const response = latest.get(socket);
+    if (response === undefined || response.writableFinished) {
+      socket.end(rawAnswer(connectUnserved()), () => socket.destroySoon());
+    } else endAfter(response, socket);
+  });
 
   server.on("clientError", (error: ParserError, stream) => {
     const socket = stream as Socket;
@@ -101,6 +113,18 @@ function refusalOf({ code, reason }: ParserError, maxHeaderBytes: number): HttpA
         }),
       );
   }
+}
+
+/** The answer to the method CONNECT (RFC 9110 section 9.3.6), which would make this server a tunnel. */
+function connectUnserved(): HttpAnswer {
+  return answerOf(
+    501,
+    toConnectError({
+      code: Code.Unimplemented,
+      reason: "UNIMPLEMENTED",
+      message: "CONNECT is not served: this server is no proxy.",
+    }),
+  );
 }
 
 /** The answer to a request with an Expect header other than 100-continue (RFC 9110 section 10.1.1). */

@@ -233,7 +233,10 @@ function createHttp1(options: ListenerOptions, handler: RequestHandler): Fed<htt
     });
     if (request.headers.host === undefined && request.httpVersion === "1.1")
       void writeAnswer(hostMissing(), request, response);
-    else handler(request, response);
+    else {
+      toOriginForm(request);
+      handler(request, response);
+    }
   });
   return {
     server,
@@ -243,6 +246,14 @@ function createHttp1(options: ListenerOptions, handler: RequestHandler): Fed<htt
       server.closeIdleConnections();
     },
   };
+}
+
+/** A target that names its host, as to a proxy, is taken as well, and its host in place of the Host header (RFC 9112 section 3.2.2). */
+function toOriginForm(request: http.IncomingMessage): void {
+  const [, host, target = ""] = /^https?:\/\/([^/?]+)(.*)$/is.exec(request.url ?? "") ?? [];
+  if (host === undefined) return;
+  request.url = target.startsWith("/") ? target : `/${target}`;
+  request.headers.host = host;
 }
 
 /** Takes the requests of either protocol, with those that wait for the server before they send their body. */

@@ -278,3 +278,45 @@ describe("a client that waits for `100 Continue`", () => {
     expect(published).toHaveLength(1);
   });
 });
+
+describe("a request in a form for proxies", () => {
+  it("is served where its target names the host", async () => {
+    const { server, published, finish } = await held();
+    finish();
+    const url = `HTTP://weir.example:8080/v1/events?a=b`;
+    const { told } = speak(server, await post(url, "Connection: close\r\nContent-Length: 5\r\n", "taken"));
+    expect(await told).toMatch(/^HTTP\/1\.1 200 /);
+    expect(published).toEqual(["taken"]);
+    const rpc = await post(
+      `http://weir.example${RPC}`,
+      "Connection: close\r\nContent-Type: application/json\r\nContent-Length: 2\r\n",
+      "{}",
+    );
+    expect(await speak(server, rpc).told).toMatch(/^HTTP\/1\.1 200 /);
+    const root = speak(server, "GET http://weir.example?a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    expect(await root.told).toContain("There is nothing at /.");
+  });
+
+  it("is told that there is no tunnel, and its connection is closed", async () => {
+    const { server } = await held();
+    const { told } = speak(
+      server,
+      "CONNECT other.example:443 HTTP/1.1\r\nHost: other.example:443\r\n\r\nbytes",
+    );
+    const answer = await told;
+    expect(answer).toMatch(/^HTTP\/1\.1 501 Not Implemented\r\n/);
+    expect(answer).toContain("this server is no proxy");
+    expect(answer).toMatch(/connection: close/);
+  });
+
+  it("behind one that is being served closes the connection after the answer to that one", async () => {
+    const { server, called, finish, published } = await held();
+    const first = await post("/v1/events", "Content-Length: 5\r\n", "first");
+    const connect = "CONNECT other.example:443 HTTP/1.1\r\nHost: other.example:443\r\n\r\n";
+    const { told } = speak(server, `${first}${connect}`);
+    await called;
+    finish();
+    expect((await told).match(/HTTP\/1\.1 \d+/g)).toEqual(["HTTP/1.1 200"]);
+    expect(published).toEqual(["first"]);
+  });
+});
