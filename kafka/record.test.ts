@@ -101,6 +101,24 @@ describe("the record of an event", () => {
     });
   });
 
+  test.each([
+    ["a NUL in its principal", "weir-principal", "al\0ice"],
+    ["a line break in its principal", "weir-principal", "alice\nbob"],
+    ["a NUL in its traceparent", "traceparent", `${accepted.traceParent ?? ""}\0`],
+    ["a traceparent that is none", "traceparent", "yesterday"],
+    ["a NUL in its tracestate", "tracestate", "vendor=\0"],
+  ])("of another producer with %s is taken without it", (_, name, value) => {
+    const { headers, ...record } = encodeRecord(accepted, "t", 12);
+    const others = headers.filter(([other]) => other !== name);
+    const decoded = decodeRecord(received({ ...record, headers: [...others, [name, Buffer.from(value)]] }));
+    const lost = {
+      "weir-principal": { principal: "" },
+      traceparent: { traceParent: undefined, traceState: undefined },
+      tracestate: { traceParent: accepted.traceParent, traceState: undefined },
+    };
+    expect(decoded).toMatchObject({ ok: true, value: lost[name as keyof typeof lost] });
+  });
+
   test("is refused where it is no event, and where the decoder itself fails", () => {
     expect(decodeRecord(received({}))).toMatchObject({ ok: false, faults: [{ reason: "UNKNOWN_MODE" }] });
     const hostile = received({});

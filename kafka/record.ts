@@ -51,8 +51,7 @@ export function decodeRecord(record: ReceivedRecord): Result<StoredEvent> {
       event: decoded.value,
       acceptTime: acceptTimeOf(headers) ?? timestamp,
       principal: principalOf(record) ?? "",
-      traceParent: text(headers, TRACE_PARENT),
-      traceState: text(headers, TRACE_STATE),
+      ...traceContextOfRecord(record),
       position: { topic, partition, offset },
     };
     return { ok: true, value };
@@ -79,9 +78,13 @@ export function traceContextOfRecord({ headers }: RecordContent): TraceContext {
   return traceContextOf((name) => text(headers, name));
 }
 
-/** Who sent a record by way of Weir, whether it holds an event or not: the token's subject; undefined where it does not say. */
+/**
+ * Who sent a record by way of Weir, whether it holds an event or not: the token's subject; undefined where it does not say,
+ * or says what no token's subject may be (a control character). That costs no event: PostgreSQL could not store a NUL.
+ */
 export function principalOf({ headers }: RecordContent): string | undefined {
-  return text(headers, PRINCIPAL);
+  const principal = text(headers, PRINCIPAL);
+  return principal === undefined || /\p{Cc}/u.test(principal) ? undefined : principal;
 }
 
 function optional(name: string, value: string | undefined): RecordHeader[] {
