@@ -86,7 +86,7 @@ const NONE = {} as const;
 export const COUNTERS: { readonly [N in keyof Counters]: Instrument<Counters[N]> } = {
   "weir.request.refusals": {
     unit: "{request}",
-    help: "Requests that ended in an error, by reason.",
+    help: "Requests that ended in an error, by reason. Not those that the client ended itself: the durations count them by the code canceled.",
     labels: { method: METHOD, reason: REASON },
   },
   "weir.ingest.events": {

@@ -144,7 +144,8 @@ async function answer(
     (caught: unknown) => {
       const error = funnel(caught, path);
       const reason = reasonOf(error);
-      if (reason !== undefined) telemetry.count("weir.request.refusals", { method: path, reason });
+      if (reason !== undefined && reason !== "CANCELLED")
+        telemetry.count("weir.request.refusals", { method: path, reason });
       return { value: httpAnswerOf(error), error };
     },
   );

@@ -66,7 +66,9 @@ export function measureCall(
   const error = outcome === undefined ? undefined : funnel(outcome, name);
   const reason = error && reasonOf(error);
   const code = error === undefined ? "ok" : codeToString(error.code);
-  if (reason !== undefined) telemetry.count("weir.request.refusals", { method: name, reason });
+  // Who has what it wanted may end a stream, as each `buf curl` by reflection does: that refuses nothing.
+  if (reason !== undefined && reason !== "CANCELLED")
+    telemetry.count("weir.request.refusals", { method: name, reason });
   telemetry.record("weir.request.duration", { method: name, code }, (performance.now() - startedAt) / 1000);
   span?.end({ code: error?.code, reason });
 }

@@ -280,6 +280,9 @@ describe.each(PROTOCOLS)("%s", (protocol) => {
     leaving.abort();
     expect(await call).toMatchObject({ code: "Canceled" });
     await ended.promise;
-    expect((await telemetry.page()).body).toContain('code="canceled"} 1');
+    const { body } = await telemetry.page();
+    expect(body).toContain('code="canceled"} 1');
+    // The client's own doing refuses nothing.
+    expect(body).not.toContain('reason="CANCELLED"');
   });
 });
