@@ -140,13 +140,15 @@ describe("buf curl", () => {
     expect(await curl(flags, "weir.v1.SearchService/GetEvent", message)).toMatchObject(answer);
   });
 
-  it("streams events and is answered for each", async () => {
+  it.each([
+    ["reflection", []],
+    ["--schema proto", ["--schema", "proto"]],
+  ])("streams events by %s and is answered for each", async (_, flags) => {
     const sent = [1, 2, 3].map((sequence) => JSON.stringify({ sequence, event: EVENT })).join("\n");
     const url = `${weir.baseUrl}/weir.v1.IngestService/StreamEvents`;
     const bearer = `authorization: Bearer ${await weir.token()}`;
-    const call = spawn(BUF, ["curl", "--http2-prior-knowledge", "-H", bearer, "--data", "@-", url], {
-      cwd: ROOT,
-    });
+    const args = ["curl", ...flags, "--http2-prior-knowledge", "-H", bearer, "--data", "@-", url];
+    const call = spawn(BUF, args, { cwd: ROOT });
     call.stdin.end(sent);
     const [output, [code]] = await Promise.all([call.stdout.toArray(), once(call, "exit")]);
     expect(code).toBe(0);
