@@ -35,6 +35,9 @@ export const REASONS = [
   "KAFKA_UNAVAILABLE",
   // Administration
   "REPLAY_SET_UNSATISFIABLE",
+  "REDRIVE_NOT_FOUND",
+  "REDRIVE_OPEN",
+  "REDRIVE_ENDED",
   "ADMIN_CAPACITY",
   // Any request
   "INVALID_REQUEST",

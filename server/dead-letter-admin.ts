@@ -11,6 +11,7 @@ import { readChoice, refuseFaults } from "./dead-letter-choice.ts";
 import { type RecordParts, toDeadLetterMessage } from "./dead-letter-wire.ts";
 import { failureOf, toConnectError } from "./errors.ts";
 import { readPageSize } from "./page-size.ts";
+import { createRedrives } from "./redrives.ts";
 import { createReplay, type ReplayOptions } from "./replay.ts";
 import { type Turns } from "./turns.ts";
 
@@ -65,6 +66,7 @@ export function createDeadLetterAdmin(
     },
 
     replayDeadLetters: createReplay(options),
+    ...createRedrives(options),
   };
 }
 

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { startWeir, type Weir } from "../support/weir.ts";
-import { publish } from "./poison.ts";
+import { publish, sql } from "./poison.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const BUF = join(ROOT, "node_modules/.bin/buf");
@@ -21,6 +21,8 @@ const NAME = "events/%2Fbuf-curl:1";
 
 let weir: Weir;
 let token: string;
+/** Two redrives, which no worker takes. */
+const [OPEN, ENDED] = [1, 2].map((last) => `00000000-0000-4000-8000-00000000000${last}`);
 /** A dead letter's name. */
 let letter: string;
 beforeAll(async () => {
@@ -36,6 +38,13 @@ beforeAll(async () => {
   await vi.waitFor(
     () => curl(["--reflect"], "weir.admin.v1.DeadLetterAdminService/GetDeadLetter", { name: letter }),
     { timeout: 20_000, interval: 200 },
+  );
+  await sql(
+    weir,
+    `insert into admin.redrive (id, group_id, state, filter, max_per_second, dry_run, started_by, snapshot_time, ended_at, lease_until, owner)
+     values ($1, $3, 'PAUSED', '', 10, false, 'alice', now(), null, 'infinity', 'nobody'),
+       ($2, $3, 'CANCELLED', '', 10, false, 'alice', now(), now(), null, null)`,
+    [OPEN, ENDED, weir.topic.replace("events", "persist")],
   );
 });
 afterAll(() => weir[Symbol.asyncDispose]());
@@ -74,6 +83,30 @@ const METHODS: Readonly<Record<string, readonly [message: object | (() => object
   "weir.admin.v1.DeadLetterAdminService/ReplayDeadLetters": [
     () => ({ names: [letter] }),
     { plan: [{ action: "REPLAY_ACTION_REPLAY", attempt: 1 }], dryRun: true },
+  ],
+  "weir.admin.v1.DeadLetterAdminService/StartRedrive": [
+    {},
+    { redrive: { dryRun: true, maxPerSecond: 1_000, counts: { replayed: "1" } } },
+  ],
+  "weir.admin.v1.DeadLetterAdminService/GetRedrive": [
+    { name: `redrives/${ENDED}` },
+    { redrive: { state: "REDRIVE_STATE_CANCELLED", startedBy: "alice" } },
+  ],
+  "weir.admin.v1.DeadLetterAdminService/ListRedrives": [
+    { pageSize: 2 },
+    { redrives: [{ maxPerSecond: 10 }, { maxPerSecond: 10 }] },
+  ],
+  "weir.admin.v1.DeadLetterAdminService/PauseRedrive": [
+    { name: `redrives/${OPEN}` },
+    { redrive: { state: "REDRIVE_STATE_PAUSED" } },
+  ],
+  "weir.admin.v1.DeadLetterAdminService/ResumeRedrive": [
+    { name: `redrives/${OPEN}` },
+    { redrive: { state: "REDRIVE_STATE_RUNNING" } },
+  ],
+  "weir.admin.v1.DeadLetterAdminService/CancelRedrive": [
+    { name: `redrives/${ENDED}` },
+    { redrive: { state: "REDRIVE_STATE_CANCELLED" } },
   ],
   "weir.v1.IngestService/CreateEvent": [
     { event: EVENT },

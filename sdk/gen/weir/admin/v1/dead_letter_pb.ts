@@ -15,7 +15,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file weir/admin/v1/dead_letter.proto.
  */
 export const file_weir_admin_v1_dead_letter: GenFile = /*@__PURE__*/
-  fileDesc("Ch93ZWlyL2FkbWluL3YxL2RlYWRfbGV0dGVyLnByb3RvEg13ZWlyLmFkbWluLnYxIioKGUdldERlYWRMZXR0ZXJEZXB0aFJlcXVlc3QSDQoFdG9waWMYASABKAki4gEKGkdldERlYWRMZXR0ZXJEZXB0aFJlc3BvbnNlEg0KBXRvcGljGAEgASgJEjEKCnBhcnRpdGlvbnMYAiADKAsyHS53ZWlyLmFkbWluLnYxLlBhcnRpdGlvbkRlcHRoEg0KBXRvdGFsGAMgASgDEhAKCHJlcGxheWVkGAQgASgDEg8KB2ZvcmVpZ24YBSABKAMSFAoMbGV0dGVyX3RvcGljGAYgASgJEiEKFGxldHRlcl90b3BpY19yZWNvcmRzGAcgASgDSACIAQFCFwoVX2xldHRlcl90b3BpY19yZWNvcmRzIksKDlBhcnRpdGlvbkRlcHRoEhEKCXBhcnRpdGlvbhgBIAEoBRIUCgxkZWFkX2xldHRlcnMYAiABKAMSEAoIcmVwbGF5ZWQYAyABKAMiXwoWTGlzdERlYWRMZXR0ZXJzUmVxdWVzdBIOCgZmaWx0ZXIYASABKAkSDgoGcmVhc29uGAIgASgJEhEKCXBhZ2Vfc2l6ZRgDIAEoBRISCgpwYWdlX3Rva2VuGAQgASgJIocBChdMaXN0RGVhZExldHRlcnNSZXNwb25zZRIvCgxkZWFkX2xldHRlcnMYASADKAsyGS53ZWlyLmFkbWluLnYxLkRlYWRMZXR0ZXISDwoHc2Nhbm5lZBgCIAEoAxIRCgl0cnVuY2F0ZWQYAyABKAgSFwoPbmV4dF9wYWdlX3Rva2VuGAQgASgJIiQKFEdldERlYWRMZXR0ZXJSZXF1ZXN0EgwKBG5hbWUYASABKAkiRwoVR2V0RGVhZExldHRlclJlc3BvbnNlEi4KC2RlYWRfbGV0dGVyGAEgASgLMhkud2Vpci5hZG1pbi52MS5EZWFkTGV0dGVyItADCgpEZWFkTGV0dGVyEgwKBG5hbWUYASABKAkSDgoGcmVhc29uGAIgASgJEg4KBmRldGFpbBgDIAEoCRInCgNsb2cYBCABKAsyGC53ZWlyLmFkbWluLnYxLkxvZ09yaWdpbkgAEi8KB2ZvcmVpZ24YBSABKAsyHC53ZWlyLmFkbWluLnYxLkZvcmVpZ25PcmlnaW5IABIPCgdhdHRlbXB0GAYgASgFEigKBHRpbWUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg8KB3JlcGxheXMYCCABKAUSLwoLcmVwbGF5X3RpbWUYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg8KB3ByZXZpZXcYCiABKAwSFwoKdmFsdWVfc2l6ZRgLIAEoA0gBiAEBEi0KD2xldHRlcl9wb3NpdGlvbhgMIAEoCzIULndlaXIudjEuTG9nUG9zaXRpb24SDQoFZXZlbnQYDSABKAkSEQoJcHJpbmNpcGFsGA4gASgJEikKBnJlY29yZBgPIAEoCzIZLndlaXIuYWRtaW4udjEuRGVhZFJlY29yZEIICgZvcmlnaW5CDQoLX3ZhbHVlX3NpemUicwoJTG9nT3JpZ2luEg0KBWdyb3VwGAEgASgJEiYKCHBvc2l0aW9uGAIgASgLMhQud2Vpci52MS5Mb2dQb3NpdGlvbhIvCgtyZWNvcmRfdGltZRgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiTAoNRm9yZWlnbk9yaWdpbhImCghwb3NpdGlvbhgBIAEoCzIULndlaXIudjEuTG9nUG9zaXRpb24SEwoLa2V5X3ByZXZpZXcYAiABKAwicgoKRGVhZFJlY29yZBIQCgNrZXkYASABKAxIAIgBARISCgV2YWx1ZRgCIAEoDEgBiAEBEiwKB2hlYWRlcnMYAyADKAsyGy53ZWlyLmFkbWluLnYxLlJlY29yZEhlYWRlckIGCgRfa2V5QggKBl92YWx1ZSI6CgxSZWNvcmRIZWFkZXISDAoEbmFtZRgBIAEoCRISCgV2YWx1ZRgCIAEoDEgAiAEBQggKBl92YWx1ZSKOAQoYUmVwbGF5RGVhZExldHRlcnNSZXF1ZXN0Eg0KBW5hbWVzGAEgAygJEg4KBmZpbHRlchgCIAEoCRIOCgZyZWFzb24YAyABKAkSDQoFbGltaXQYBCABKAUSFAoHZHJ5X3J1bhgFIAEoCEgAiAEBEhIKCnBhZ2VfdG9rZW4YBiABKAlCCgoIX2RyeV9ydW4i3wEKGVJlcGxheURlYWRMZXR0ZXJzUmVzcG9uc2USJwoEcGxhbhgBIAMoCzIZLndlaXIuYWRtaW4udjEuUmVwbGF5U3RlcBIRCglwdWJsaXNoZWQYAiABKAUSDwoHc2tpcHBlZBgDIAEoBRISCgpzdG9wcGVkX2F0GAQgASgJEg8KB3NjYW5uZWQYBSABKAMSEQoJdHJ1bmNhdGVkGAYgASgIEhcKD25leHRfcGFnZV90b2tlbhgHIAEoCRIPCgdkcnlfcnVuGAggASgIEhMKC3N0b3BfcmVhc29uGAkgASgJIrwBCgpSZXBsYXlTdGVwEgwKBG5hbWUYASABKAkSKwoGYWN0aW9uGAIgASgOMhsud2Vpci5hZG1pbi52MS5SZXBsYXlBY3Rpb24SDwoHYXR0ZW1wdBgDIAEoBRILCgN3aHkYBCABKAkSLQoHb3V0Y29tZRgFIAEoDjIcLndlaXIuYWRtaW4udjEuUmVwbGF5T3V0Y29tZRImCghwb3NpdGlvbhgGIAEoCzIULndlaXIudjEuTG9nUG9zaXRpb24qyAEKDFJlcGxheUFjdGlvbhIdChlSRVBMQVlfQUNUSU9OX1VOU1BFQ0lGSUVEEAASGAoUUkVQTEFZX0FDVElPTl9SRVBMQVkQARIdChlSRVBMQVlfQUNUSU9OX1VOREVDT0RBQkxFEAISHwobUkVQTEFZX0FDVElPTl9GT1JFSUdOX1RPUElDEAMSIgoeUkVQTEFZX0FDVElPTl9CVURHRVRfRVhIQVVTVEVEEAQSGwoXUkVQTEFZX0FDVElPTl9OT1RfRk9VTkQQBSqlAQoNUmVwbGF5T3V0Y29tZRIeChpSRVBMQVlfT1VUQ09NRV9VTlNQRUNJRklFRBAAEhwKGFJFUExBWV9PVVRDT01FX1BVQkxJU0hFRBABEhoKFlJFUExBWV9PVVRDT01FX1JFRlVTRUQQAhIaChZSRVBMQVlfT1VUQ09NRV9VTktOT1dOEAMSHgoaUkVQTEFZX09VVENPTUVfTk9UX1JFQUNIRUQQBDLzAwoWRGVhZExldHRlckFkbWluU2VydmljZRJ8ChJHZXREZWFkTGV0dGVyRGVwdGgSKC53ZWlyLmFkbWluLnYxLkdldERlYWRMZXR0ZXJEZXB0aFJlcXVlc3QaKS53ZWlyLmFkbWluLnYxLkdldERlYWRMZXR0ZXJEZXB0aFJlc3BvbnNlIhGQAgGK5xgKYWRtaW4ucmVhZBJzCg9MaXN0RGVhZExldHRlcnMSJS53ZWlyLmFkbWluLnYxLkxpc3REZWFkTGV0dGVyc1JlcXVlc3QaJi53ZWlyLmFkbWluLnYxLkxpc3REZWFkTGV0dGVyc1Jlc3BvbnNlIhGQAgGK5xgKYWRtaW4ucmVhZBJtCg1HZXREZWFkTGV0dGVyEiMud2Vpci5hZG1pbi52MS5HZXREZWFkTGV0dGVyUmVxdWVzdBokLndlaXIuYWRtaW4udjEuR2V0RGVhZExldHRlclJlc3BvbnNlIhGQAgGK5xgKYWRtaW4ucmVhZBJ3ChFSZXBsYXlEZWFkTGV0dGVycxInLndlaXIuYWRtaW4udjEuUmVwbGF5RGVhZExldHRlcnNSZXF1ZXN0Gigud2Vpci5hZG1pbi52MS5SZXBsYXlEZWFkTGV0dGVyc1Jlc3BvbnNlIg+K5xgLYWRtaW4ud3JpdGViBnByb3RvMw", [file_google_protobuf_timestamp, file_weir_v1_event, file_weir_v1_options]);
+  fileDesc("Ch93ZWlyL2FkbWluL3YxL2RlYWRfbGV0dGVyLnByb3RvEg13ZWlyLmFkbWluLnYxIioKGUdldERlYWRMZXR0ZXJEZXB0aFJlcXVlc3QSDQoFdG9waWMYASABKAki4gEKGkdldERlYWRMZXR0ZXJEZXB0aFJlc3BvbnNlEg0KBXRvcGljGAEgASgJEjEKCnBhcnRpdGlvbnMYAiADKAsyHS53ZWlyLmFkbWluLnYxLlBhcnRpdGlvbkRlcHRoEg0KBXRvdGFsGAMgASgDEhAKCHJlcGxheWVkGAQgASgDEg8KB2ZvcmVpZ24YBSABKAMSFAoMbGV0dGVyX3RvcGljGAYgASgJEiEKFGxldHRlcl90b3BpY19yZWNvcmRzGAcgASgDSACIAQFCFwoVX2xldHRlcl90b3BpY19yZWNvcmRzIksKDlBhcnRpdGlvbkRlcHRoEhEKCXBhcnRpdGlvbhgBIAEoBRIUCgxkZWFkX2xldHRlcnMYAiABKAMSEAoIcmVwbGF5ZWQYAyABKAMiXwoWTGlzdERlYWRMZXR0ZXJzUmVxdWVzdBIOCgZmaWx0ZXIYASABKAkSDgoGcmVhc29uGAIgASgJEhEKCXBhZ2Vfc2l6ZRgDIAEoBRISCgpwYWdlX3Rva2VuGAQgASgJIocBChdMaXN0RGVhZExldHRlcnNSZXNwb25zZRIvCgxkZWFkX2xldHRlcnMYASADKAsyGS53ZWlyLmFkbWluLnYxLkRlYWRMZXR0ZXISDwoHc2Nhbm5lZBgCIAEoAxIRCgl0cnVuY2F0ZWQYAyABKAgSFwoPbmV4dF9wYWdlX3Rva2VuGAQgASgJIiQKFEdldERlYWRMZXR0ZXJSZXF1ZXN0EgwKBG5hbWUYASABKAkiRwoVR2V0RGVhZExldHRlclJlc3BvbnNlEi4KC2RlYWRfbGV0dGVyGAEgASgLMhkud2Vpci5hZG1pbi52MS5EZWFkTGV0dGVyItADCgpEZWFkTGV0dGVyEgwKBG5hbWUYASABKAkSDgoGcmVhc29uGAIgASgJEg4KBmRldGFpbBgDIAEoCRInCgNsb2cYBCABKAsyGC53ZWlyLmFkbWluLnYxLkxvZ09yaWdpbkgAEi8KB2ZvcmVpZ24YBSABKAsyHC53ZWlyLmFkbWluLnYxLkZvcmVpZ25PcmlnaW5IABIPCgdhdHRlbXB0GAYgASgFEigKBHRpbWUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg8KB3JlcGxheXMYCCABKAUSLwoLcmVwbGF5X3RpbWUYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg8KB3ByZXZpZXcYCiABKAwSFwoKdmFsdWVfc2l6ZRgLIAEoA0gBiAEBEi0KD2xldHRlcl9wb3NpdGlvbhgMIAEoCzIULndlaXIudjEuTG9nUG9zaXRpb24SDQoFZXZlbnQYDSABKAkSEQoJcHJpbmNpcGFsGA4gASgJEikKBnJlY29yZBgPIAEoCzIZLndlaXIuYWRtaW4udjEuRGVhZFJlY29yZEIICgZvcmlnaW5CDQoLX3ZhbHVlX3NpemUicwoJTG9nT3JpZ2luEg0KBWdyb3VwGAEgASgJEiYKCHBvc2l0aW9uGAIgASgLMhQud2Vpci52MS5Mb2dQb3NpdGlvbhIvCgtyZWNvcmRfdGltZRgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiTAoNRm9yZWlnbk9yaWdpbhImCghwb3NpdGlvbhgBIAEoCzIULndlaXIudjEuTG9nUG9zaXRpb24SEwoLa2V5X3ByZXZpZXcYAiABKAwicgoKRGVhZFJlY29yZBIQCgNrZXkYASABKAxIAIgBARISCgV2YWx1ZRgCIAEoDEgBiAEBEiwKB2hlYWRlcnMYAyADKAsyGy53ZWlyLmFkbWluLnYxLlJlY29yZEhlYWRlckIGCgRfa2V5QggKBl92YWx1ZSI6CgxSZWNvcmRIZWFkZXISDAoEbmFtZRgBIAEoCRISCgV2YWx1ZRgCIAEoDEgAiAEBQggKBl92YWx1ZSKOAQoYUmVwbGF5RGVhZExldHRlcnNSZXF1ZXN0Eg0KBW5hbWVzGAEgAygJEg4KBmZpbHRlchgCIAEoCRIOCgZyZWFzb24YAyABKAkSDQoFbGltaXQYBCABKAUSFAoHZHJ5X3J1bhgFIAEoCEgAiAEBEhIKCnBhZ2VfdG9rZW4YBiABKAlCCgoIX2RyeV9ydW4i3wEKGVJlcGxheURlYWRMZXR0ZXJzUmVzcG9uc2USJwoEcGxhbhgBIAMoCzIZLndlaXIuYWRtaW4udjEuUmVwbGF5U3RlcBIRCglwdWJsaXNoZWQYAiABKAUSDwoHc2tpcHBlZBgDIAEoBRISCgpzdG9wcGVkX2F0GAQgASgJEg8KB3NjYW5uZWQYBSABKAMSEQoJdHJ1bmNhdGVkGAYgASgIEhcKD25leHRfcGFnZV90b2tlbhgHIAEoCRIPCgdkcnlfcnVuGAggASgIEhMKC3N0b3BfcmVhc29uGAkgASgJIrwBCgpSZXBsYXlTdGVwEgwKBG5hbWUYASABKAkSKwoGYWN0aW9uGAIgASgOMhsud2Vpci5hZG1pbi52MS5SZXBsYXlBY3Rpb24SDwoHYXR0ZW1wdBgDIAEoBRILCgN3aHkYBCABKAkSLQoHb3V0Y29tZRgFIAEoDjIcLndlaXIuYWRtaW4udjEuUmVwbGF5T3V0Y29tZRImCghwb3NpdGlvbhgGIAEoCzIULndlaXIudjEuTG9nUG9zaXRpb24i/AIKB1JlZHJpdmUSDAoEbmFtZRgBIAEoCRIqCgVzdGF0ZRgCIAEoDjIbLndlaXIuYWRtaW4udjEuUmVkcml2ZVN0YXRlEg4KBmZpbHRlchgDIAEoCRIOCgZyZWFzb24YBCABKAkSFgoObWF4X3Blcl9zZWNvbmQYBSABKAUSDwoHZHJ5X3J1bhgGIAEoCBIsCgZjb3VudHMYByABKAsyHC53ZWlyLmFkbWluLnYxLlJlZHJpdmVDb3VudHMSEgoKc3RhcnRlZF9ieRgIIAEoCRIuCgpzdGFydF90aW1lGAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgt1cGRhdGVfdGltZRgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLAoIZW5kX3RpbWUYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg0KBWVycm9yGAwgASgJEg4KBndvcmtlchgNIAEoCSJnCg1SZWRyaXZlQ291bnRzEhAKCHJlcGxheWVkGAEgASgDEhMKC3VuZGVjb2RhYmxlGAIgASgDEhUKDWZvcmVpZ25fdG9waWMYAyABKAMSGAoQYnVkZ2V0X2V4aGF1c3RlZBgEIAEoAyJvChNTdGFydFJlZHJpdmVSZXF1ZXN0Eg4KBmZpbHRlchgBIAEoCRIOCgZyZWFzb24YAiABKAkSFgoObWF4X3Blcl9zZWNvbmQYAyABKAUSFAoHZHJ5X3J1bhgEIAEoCEgAiAEBQgoKCF9kcnlfcnVuIlIKFFN0YXJ0UmVkcml2ZVJlc3BvbnNlEicKB3JlZHJpdmUYASABKAsyFi53ZWlyLmFkbWluLnYxLlJlZHJpdmUSEQoJdHJ1bmNhdGVkGAIgASgIIiEKEUdldFJlZHJpdmVSZXF1ZXN0EgwKBG5hbWUYASABKAkiPQoSR2V0UmVkcml2ZVJlc3BvbnNlEicKB3JlZHJpdmUYASABKAsyFi53ZWlyLmFkbWluLnYxLlJlZHJpdmUiPAoTTGlzdFJlZHJpdmVzUmVxdWVzdBIRCglwYWdlX3NpemUYASABKAUSEgoKcGFnZV90b2tlbhgCIAEoCSJZChRMaXN0UmVkcml2ZXNSZXNwb25zZRIoCghyZWRyaXZlcxgBIAMoCzIWLndlaXIuYWRtaW4udjEuUmVkcml2ZRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiIwoTUGF1c2VSZWRyaXZlUmVxdWVzdBIMCgRuYW1lGAEgASgJIj8KFFBhdXNlUmVkcml2ZVJlc3BvbnNlEicKB3JlZHJpdmUYASABKAsyFi53ZWlyLmFkbWluLnYxLlJlZHJpdmUiJAoUUmVzdW1lUmVkcml2ZVJlcXVlc3QSDAoEbmFtZRgBIAEoCSJAChVSZXN1bWVSZWRyaXZlUmVzcG9uc2USJwoHcmVkcml2ZRgBIAEoCzIWLndlaXIuYWRtaW4udjEuUmVkcml2ZSIkChRDYW5jZWxSZWRyaXZlUmVxdWVzdBIMCgRuYW1lGAEgASgJIkAKFUNhbmNlbFJlZHJpdmVSZXNwb25zZRInCgdyZWRyaXZlGAEgASgLMhYud2Vpci5hZG1pbi52MS5SZWRyaXZlKsgBCgxSZXBsYXlBY3Rpb24SHQoZUkVQTEFZX0FDVElPTl9VTlNQRUNJRklFRBAAEhgKFFJFUExBWV9BQ1RJT05fUkVQTEFZEAESHQoZUkVQTEFZX0FDVElPTl9VTkRFQ09EQUJMRRACEh8KG1JFUExBWV9BQ1RJT05fRk9SRUlHTl9UT1BJQxADEiIKHlJFUExBWV9BQ1RJT05fQlVER0VUX0VYSEFVU1RFRBAEEhsKF1JFUExBWV9BQ1RJT05fTk9UX0ZPVU5EEAUqpQEKDVJlcGxheU91dGNvbWUSHgoaUkVQTEFZX09VVENPTUVfVU5TUEVDSUZJRUQQABIcChhSRVBMQVlfT1VUQ09NRV9QVUJMSVNIRUQQARIaChZSRVBMQVlfT1VUQ09NRV9SRUZVU0VEEAISGgoWUkVQTEFZX09VVENPTUVfVU5LTk9XThADEh4KGlJFUExBWV9PVVRDT01FX05PVF9SRUFDSEVEEAQqnAEKDFJlZHJpdmVTdGF0ZRIdChlSRURSSVZFX1NUQVRFX1VOU1BFQ0lGSUVEEAASGQoVUkVEUklWRV9TVEFURV9SVU5OSU5HEAESGAoUUkVEUklWRV9TVEFURV9QQVVTRUQQAhIbChdSRURSSVZFX1NUQVRFX0NPTVBMRVRFRBADEhsKF1JFRFJJVkVfU1RBVEVfQ0FOQ0VMTEVEEAQy8wgKFkRlYWRMZXR0ZXJBZG1pblNlcnZpY2USfAoSR2V0RGVhZExldHRlckRlcHRoEigud2Vpci5hZG1pbi52MS5HZXREZWFkTGV0dGVyRGVwdGhSZXF1ZXN0Gikud2Vpci5hZG1pbi52MS5HZXREZWFkTGV0dGVyRGVwdGhSZXNwb25zZSIRkAIBiucYCmFkbWluLnJlYWQScwoPTGlzdERlYWRMZXR0ZXJzEiUud2Vpci5hZG1pbi52MS5MaXN0RGVhZExldHRlcnNSZXF1ZXN0GiYud2Vpci5hZG1pbi52MS5MaXN0RGVhZExldHRlcnNSZXNwb25zZSIRkAIBiucYCmFkbWluLnJlYWQSbQoNR2V0RGVhZExldHRlchIjLndlaXIuYWRtaW4udjEuR2V0RGVhZExldHRlclJlcXVlc3QaJC53ZWlyLmFkbWluLnYxLkdldERlYWRMZXR0ZXJSZXNwb25zZSIRkAIBiucYCmFkbWluLnJlYWQSdwoRUmVwbGF5RGVhZExldHRlcnMSJy53ZWlyLmFkbWluLnYxLlJlcGxheURlYWRMZXR0ZXJzUmVxdWVzdBooLndlaXIuYWRtaW4udjEuUmVwbGF5RGVhZExldHRlcnNSZXNwb25zZSIPiucYC2FkbWluLndyaXRlEmgKDFN0YXJ0UmVkcml2ZRIiLndlaXIuYWRtaW4udjEuU3RhcnRSZWRyaXZlUmVxdWVzdBojLndlaXIuYWRtaW4udjEuU3RhcnRSZWRyaXZlUmVzcG9uc2UiD4rnGAthZG1pbi53cml0ZRJkCgpHZXRSZWRyaXZlEiAud2Vpci5hZG1pbi52MS5HZXRSZWRyaXZlUmVxdWVzdBohLndlaXIuYWRtaW4udjEuR2V0UmVkcml2ZVJlc3BvbnNlIhGQAgGK5xgKYWRtaW4ucmVhZBJqCgxMaXN0UmVkcml2ZXMSIi53ZWlyLmFkbWluLnYxLkxpc3RSZWRyaXZlc1JlcXVlc3QaIy53ZWlyLmFkbWluLnYxLkxpc3RSZWRyaXZlc1Jlc3BvbnNlIhGQAgGK5xgKYWRtaW4ucmVhZBJoCgxQYXVzZVJlZHJpdmUSIi53ZWlyLmFkbWluLnYxLlBhdXNlUmVkcml2ZVJlcXVlc3QaIy53ZWlyLmFkbWluLnYxLlBhdXNlUmVkcml2ZVJlc3BvbnNlIg+K5xgLYWRtaW4ud3JpdGUSawoNUmVzdW1lUmVkcml2ZRIjLndlaXIuYWRtaW4udjEuUmVzdW1lUmVkcml2ZVJlcXVlc3QaJC53ZWlyLmFkbWluLnYxLlJlc3VtZVJlZHJpdmVSZXNwb25zZSIPiucYC2FkbWluLndyaXRlEmsKDUNhbmNlbFJlZHJpdmUSIy53ZWlyLmFkbWluLnYxLkNhbmNlbFJlZHJpdmVSZXF1ZXN0GiQud2Vpci5hZG1pbi52MS5DYW5jZWxSZWRyaXZlUmVzcG9uc2UiD4rnGAthZG1pbi53cml0ZWIGcHJvdG8z", [file_google_protobuf_timestamp, file_weir_v1_event, file_weir_v1_options]);
 
 /**
  * The request of GetDeadLetterDepth.
@@ -716,6 +716,447 @@ export const ReplayStepSchema: GenMessage<ReplayStep> = /*@__PURE__*/
   messageDesc(file_weir_admin_v1_dead_letter, 14);
 
 /**
+ * A bulk replay of dead letters.
+ *
+ * @generated from message weir.admin.v1.Redrive
+ */
+export type Redrive = Message<"weir.admin.v1.Redrive"> & {
+  /**
+   * The resource name, "redrives/{id}"; empty for a dry run, which is none.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * How it is.
+   *
+   * @generated from field: weir.admin.v1.RedriveState state = 2;
+   */
+  state: RedriveState;
+
+  /**
+   * Which letters it takes, as it was started with.
+   *
+   * @generated from field: string filter = 3;
+   */
+  filter: string;
+
+  /**
+   * Only letters of this reason; all if empty.
+   *
+   * @generated from field: string reason = 4;
+   */
+  reason: string;
+
+  /**
+   * How many records it publishes a second at most.
+   *
+   * @generated from field: int32 max_per_second = 5;
+   */
+  maxPerSecond: number;
+
+  /**
+   * It was a dry run: counts say what would be done.
+   *
+   * @generated from field: bool dry_run = 6;
+   */
+  dryRun: boolean;
+
+  /**
+   * The letters that it has come past, by what became of them.
+   *
+   * @generated from field: weir.admin.v1.RedriveCounts counts = 7;
+   */
+  counts?: RedriveCounts | undefined;
+
+  /**
+   * Who started it: the subject of the token.
+   *
+   * @generated from field: string started_by = 8;
+   */
+  startedBy: string;
+
+  /**
+   * When it started; it takes the letters that were set aside before.
+   *
+   * @generated from field: google.protobuf.Timestamp start_time = 9;
+   */
+  startTime?: Timestamp | undefined;
+
+  /**
+   * When it last got on, or was paused or resumed.
+   *
+   * @generated from field: google.protobuf.Timestamp update_time = 10;
+   */
+  updateTime?: Timestamp | undefined;
+
+  /**
+   * When it was completed or cancelled; absent before.
+   *
+   * @generated from field: google.protobuf.Timestamp end_time = 11;
+   */
+  endTime?: Timestamp | undefined;
+
+  /**
+   * Why the last chunk was not done, where it was not: it is tried again by itself. Empty where all goes well.
+   *
+   * @generated from field: string error = 12;
+   */
+  error: string;
+
+  /**
+   * The worker that runs it, or ran it last; empty where none does.
+   *
+   * @generated from field: string worker = 13;
+   */
+  worker: string;
+};
+
+/**
+ * Describes the message weir.admin.v1.Redrive.
+ * Use `create(RedriveSchema)` to create a new message.
+ */
+export const RedriveSchema: GenMessage<Redrive> = /*@__PURE__*/
+  messageDesc(file_weir_admin_v1_dead_letter, 15);
+
+/**
+ * Letters by what became of them.
+ *
+ * @generated from message weir.admin.v1.RedriveCounts
+ */
+export type RedriveCounts = Message<"weir.admin.v1.RedriveCounts"> & {
+  /**
+   * Their records are on the log again; in a dry run: they would be.
+   *
+   * @generated from field: int64 replayed = 1;
+   */
+  replayed: bigint;
+
+  /**
+   * Their records could not be had.
+   *
+   * @generated from field: int64 undecodable = 2;
+   */
+  undecodable: bigint;
+
+  /**
+   * Their records came from a topic that this installation does not own.
+   *
+   * @generated from field: int64 foreign_topic = 3;
+   */
+  foreignTopic: bigint;
+
+  /**
+   * They had been replayed three times.
+   *
+   * @generated from field: int64 budget_exhausted = 4;
+   */
+  budgetExhausted: bigint;
+};
+
+/**
+ * Describes the message weir.admin.v1.RedriveCounts.
+ * Use `create(RedriveCountsSchema)` to create a new message.
+ */
+export const RedriveCountsSchema: GenMessage<RedriveCounts> = /*@__PURE__*/
+  messageDesc(file_weir_admin_v1_dead_letter, 16);
+
+/**
+ * The request of StartRedrive.
+ *
+ * @generated from message weir.admin.v1.StartRedriveRequest
+ */
+export type StartRedriveRequest = Message<"weir.admin.v1.StartRedriveRequest"> & {
+  /**
+   * Which dead letters, as in ListDeadLetters. Only the empty filter is served yet.
+   *
+   * @generated from field: string filter = 1;
+   */
+  filter: string;
+
+  /**
+   * Only dead letters of this reason; all if empty.
+   *
+   * @generated from field: string reason = 2;
+   */
+  reason: string;
+
+  /**
+   * How many records to publish a second at most: 1,000 if 0, at most 100,000.
+   *
+   * @generated from field: int32 max_per_second = 3;
+   */
+  maxPerSecond: number;
+
+  /**
+   * Count and start nothing. True unless it is said to be false.
+   *
+   * @generated from field: optional bool dry_run = 4;
+   */
+  dryRun?: boolean | undefined;
+};
+
+/**
+ * Describes the message weir.admin.v1.StartRedriveRequest.
+ * Use `create(StartRedriveRequestSchema)` to create a new message.
+ */
+export const StartRedriveRequestSchema: GenMessage<StartRedriveRequest> = /*@__PURE__*/
+  messageDesc(file_weir_admin_v1_dead_letter, 17);
+
+/**
+ * The answer of StartRedrive.
+ *
+ * @generated from message weir.admin.v1.StartRedriveResponse
+ */
+export type StartRedriveResponse = Message<"weir.admin.v1.StartRedriveResponse"> & {
+  /**
+   * The redrive that has started; of a dry run what it would do.
+   *
+   * @generated from field: weir.admin.v1.Redrive redrive = 1;
+   */
+  redrive?: Redrive | undefined;
+
+  /**
+   * A dry run ended before all letters were counted, in time (WEIR_DEAD_LETTER_SCAN_TIME): there are more.
+   *
+   * @generated from field: bool truncated = 2;
+   */
+  truncated: boolean;
+};
+
+/**
+ * Describes the message weir.admin.v1.StartRedriveResponse.
+ * Use `create(StartRedriveResponseSchema)` to create a new message.
+ */
+export const StartRedriveResponseSchema: GenMessage<StartRedriveResponse> = /*@__PURE__*/
+  messageDesc(file_weir_admin_v1_dead_letter, 18);
+
+/**
+ * The request of GetRedrive.
+ *
+ * @generated from message weir.admin.v1.GetRedriveRequest
+ */
+export type GetRedriveRequest = Message<"weir.admin.v1.GetRedriveRequest"> & {
+  /**
+   * The name, "redrives/{id}".
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+};
+
+/**
+ * Describes the message weir.admin.v1.GetRedriveRequest.
+ * Use `create(GetRedriveRequestSchema)` to create a new message.
+ */
+export const GetRedriveRequestSchema: GenMessage<GetRedriveRequest> = /*@__PURE__*/
+  messageDesc(file_weir_admin_v1_dead_letter, 19);
+
+/**
+ * The answer of GetRedrive.
+ *
+ * @generated from message weir.admin.v1.GetRedriveResponse
+ */
+export type GetRedriveResponse = Message<"weir.admin.v1.GetRedriveResponse"> & {
+  /**
+   * The redrive.
+   *
+   * @generated from field: weir.admin.v1.Redrive redrive = 1;
+   */
+  redrive?: Redrive | undefined;
+};
+
+/**
+ * Describes the message weir.admin.v1.GetRedriveResponse.
+ * Use `create(GetRedriveResponseSchema)` to create a new message.
+ */
+export const GetRedriveResponseSchema: GenMessage<GetRedriveResponse> = /*@__PURE__*/
+  messageDesc(file_weir_admin_v1_dead_letter, 20);
+
+/**
+ * The request of ListRedrives.
+ *
+ * @generated from message weir.admin.v1.ListRedrivesRequest
+ */
+export type ListRedrivesRequest = Message<"weir.admin.v1.ListRedrivesRequest"> & {
+  /**
+   * How many redrives at most: 50 if 0, at most 200 (more is taken for 200), and negative is an error.
+   *
+   * @generated from field: int32 page_size = 1;
+   */
+  pageSize: number;
+
+  /**
+   * Where to go on: next_page_token of the page before.
+   *
+   * @generated from field: string page_token = 2;
+   */
+  pageToken: string;
+};
+
+/**
+ * Describes the message weir.admin.v1.ListRedrivesRequest.
+ * Use `create(ListRedrivesRequestSchema)` to create a new message.
+ */
+export const ListRedrivesRequestSchema: GenMessage<ListRedrivesRequest> = /*@__PURE__*/
+  messageDesc(file_weir_admin_v1_dead_letter, 21);
+
+/**
+ * A page of redrives.
+ *
+ * @generated from message weir.admin.v1.ListRedrivesResponse
+ */
+export type ListRedrivesResponse = Message<"weir.admin.v1.ListRedrivesResponse"> & {
+  /**
+   * The redrives, those started last first.
+   *
+   * @generated from field: repeated weir.admin.v1.Redrive redrives = 1;
+   */
+  redrives: Redrive[];
+
+  /**
+   * For the next page; empty where this one is the last.
+   *
+   * @generated from field: string next_page_token = 2;
+   */
+  nextPageToken: string;
+};
+
+/**
+ * Describes the message weir.admin.v1.ListRedrivesResponse.
+ * Use `create(ListRedrivesResponseSchema)` to create a new message.
+ */
+export const ListRedrivesResponseSchema: GenMessage<ListRedrivesResponse> = /*@__PURE__*/
+  messageDesc(file_weir_admin_v1_dead_letter, 22);
+
+/**
+ * The request of PauseRedrive.
+ *
+ * @generated from message weir.admin.v1.PauseRedriveRequest
+ */
+export type PauseRedriveRequest = Message<"weir.admin.v1.PauseRedriveRequest"> & {
+  /**
+   * The name, "redrives/{id}".
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+};
+
+/**
+ * Describes the message weir.admin.v1.PauseRedriveRequest.
+ * Use `create(PauseRedriveRequestSchema)` to create a new message.
+ */
+export const PauseRedriveRequestSchema: GenMessage<PauseRedriveRequest> = /*@__PURE__*/
+  messageDesc(file_weir_admin_v1_dead_letter, 23);
+
+/**
+ * The answer of PauseRedrive.
+ *
+ * @generated from message weir.admin.v1.PauseRedriveResponse
+ */
+export type PauseRedriveResponse = Message<"weir.admin.v1.PauseRedriveResponse"> & {
+  /**
+   * The redrive; the chunk under way may still be counted.
+   *
+   * @generated from field: weir.admin.v1.Redrive redrive = 1;
+   */
+  redrive?: Redrive | undefined;
+};
+
+/**
+ * Describes the message weir.admin.v1.PauseRedriveResponse.
+ * Use `create(PauseRedriveResponseSchema)` to create a new message.
+ */
+export const PauseRedriveResponseSchema: GenMessage<PauseRedriveResponse> = /*@__PURE__*/
+  messageDesc(file_weir_admin_v1_dead_letter, 24);
+
+/**
+ * The request of ResumeRedrive.
+ *
+ * @generated from message weir.admin.v1.ResumeRedriveRequest
+ */
+export type ResumeRedriveRequest = Message<"weir.admin.v1.ResumeRedriveRequest"> & {
+  /**
+   * The name, "redrives/{id}".
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+};
+
+/**
+ * Describes the message weir.admin.v1.ResumeRedriveRequest.
+ * Use `create(ResumeRedriveRequestSchema)` to create a new message.
+ */
+export const ResumeRedriveRequestSchema: GenMessage<ResumeRedriveRequest> = /*@__PURE__*/
+  messageDesc(file_weir_admin_v1_dead_letter, 25);
+
+/**
+ * The answer of ResumeRedrive.
+ *
+ * @generated from message weir.admin.v1.ResumeRedriveResponse
+ */
+export type ResumeRedriveResponse = Message<"weir.admin.v1.ResumeRedriveResponse"> & {
+  /**
+   * The redrive.
+   *
+   * @generated from field: weir.admin.v1.Redrive redrive = 1;
+   */
+  redrive?: Redrive | undefined;
+};
+
+/**
+ * Describes the message weir.admin.v1.ResumeRedriveResponse.
+ * Use `create(ResumeRedriveResponseSchema)` to create a new message.
+ */
+export const ResumeRedriveResponseSchema: GenMessage<ResumeRedriveResponse> = /*@__PURE__*/
+  messageDesc(file_weir_admin_v1_dead_letter, 26);
+
+/**
+ * The request of CancelRedrive.
+ *
+ * @generated from message weir.admin.v1.CancelRedriveRequest
+ */
+export type CancelRedriveRequest = Message<"weir.admin.v1.CancelRedriveRequest"> & {
+  /**
+   * The name, "redrives/{id}".
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+};
+
+/**
+ * Describes the message weir.admin.v1.CancelRedriveRequest.
+ * Use `create(CancelRedriveRequestSchema)` to create a new message.
+ */
+export const CancelRedriveRequestSchema: GenMessage<CancelRedriveRequest> = /*@__PURE__*/
+  messageDesc(file_weir_admin_v1_dead_letter, 27);
+
+/**
+ * The answer of CancelRedrive.
+ *
+ * @generated from message weir.admin.v1.CancelRedriveResponse
+ */
+export type CancelRedriveResponse = Message<"weir.admin.v1.CancelRedriveResponse"> & {
+  /**
+   * The redrive; the chunk under way may still be counted.
+   *
+   * @generated from field: weir.admin.v1.Redrive redrive = 1;
+   */
+  redrive?: Redrive | undefined;
+};
+
+/**
+ * Describes the message weir.admin.v1.CancelRedriveResponse.
+ * Use `create(CancelRedriveResponseSchema)` to create a new message.
+ */
+export const CancelRedriveResponseSchema: GenMessage<CancelRedriveResponse> = /*@__PURE__*/
+  messageDesc(file_weir_admin_v1_dead_letter, 28);
+
+/**
  * What can be done with a dead letter.
  *
  * @generated from enum weir.admin.v1.ReplayAction
@@ -833,6 +1274,61 @@ export const ReplayOutcomeSchema: GenEnum<ReplayOutcome> = /*@__PURE__*/
   enumDesc(file_weir_admin_v1_dead_letter, 1);
 
 /**
+ * How a redrive is.
+ *
+ * @generated from enum weir.admin.v1.RedriveState
+ */
+export const RedriveState = {
+  /**
+   * Not said, and the state of a dry run.
+   *
+   * @generated from enum value: REDRIVE_STATE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * A worker runs it, or will soon.
+   *
+   * @generated from enum value: REDRIVE_STATE_RUNNING = 1;
+   */
+  RUNNING: 1,
+
+  /**
+   * It waits to be resumed.
+   *
+   * @generated from enum value: REDRIVE_STATE_PAUSED = 2;
+   */
+  PAUSED: 2,
+
+  /**
+   * All its letters were come past.
+   *
+   * @generated from enum value: REDRIVE_STATE_COMPLETED = 3;
+   */
+  COMPLETED: 3,
+
+  /**
+   * It was cancelled.
+   *
+   * @generated from enum value: REDRIVE_STATE_CANCELLED = 4;
+   */
+  CANCELLED: 4,
+} as const;
+
+/**
+ * How a redrive is.
+ *
+ * @generated from enum weir.admin.v1.RedriveState
+ */
+export type RedriveState = (typeof RedriveState)[keyof typeof RedriveState] | UnknownEnum;
+
+/**
+ * Describes the enum weir.admin.v1.RedriveState.
+ */
+export const RedriveStateSchema: GenEnum<RedriveState> = /*@__PURE__*/
+  enumDesc(file_weir_admin_v1_dead_letter, 2);
+
+/**
  * What could not be stored: how much of it there is, what it is, why, and its way back onto the log.
  *
  * A record of the log that can never be stored becomes a dead letter: it stands whole in the dead-letter topic, and
@@ -918,6 +1414,90 @@ export const DeadLetterAdminService: GenService<{
     methodKind: "unary";
     input: typeof ReplayDeadLettersRequestSchema;
     output: typeof ReplayDeadLettersResponseSchema;
+  },
+  /**
+   * Starts a redrive: a replay of all the letters that filter and reason choose and that were never replayed, however many
+   * there are. It is a plan unless dry_run is false: then nothing is started, and the answer counts what would become of
+   * the letters, by what the index knows. (A letter that has left the dead-letter topic, or cannot be read there, shows
+   * only as it is run.)
+   *
+   * A redrive is run by the workers (role redrive), one of them at a time, the oldest letter first, as ReplayDeadLetters
+   * does it, but in chunks of at most 500. It takes the letters that were set aside before it started. It goes on where it
+   * was after the death of a worker: then a chunk may be on the log twice, and each event of it is stored once. Where Kafka
+   * does not take a record, or does not answer, it waits and tries again (1 to 30 s, error says why) and passes nothing over.
+   *
+   * Errors: FAILED_PRECONDITION (REDRIVE_OPEN, with the name of the other one in the metadata) where dry_run is false and
+   * another redrive of the group has not ended. INVALID_ARGUMENT for a negative max_per_second, or one above 100,000, and as
+   * in ListDeadLetters.
+   *
+   * @generated from rpc weir.admin.v1.DeadLetterAdminService.StartRedrive
+   */
+  startRedrive: {
+    methodKind: "unary";
+    input: typeof StartRedriveRequestSchema;
+    output: typeof StartRedriveResponseSchema;
+  },
+  /**
+   * Gives one redrive, as it is at the moment.
+   *
+   * Errors: INVALID_ARGUMENT (INVALID_NAME) for what is no name; NOT_FOUND (REDRIVE_NOT_FOUND).
+   *
+   * @generated from rpc weir.admin.v1.DeadLetterAdminService.GetRedrive
+   */
+  getRedrive: {
+    methodKind: "unary";
+    input: typeof GetRedriveRequestSchema;
+    output: typeof GetRedriveResponseSchema;
+  },
+  /**
+   * Lists the redrives, those started last first, a page at a time.
+   *
+   * Errors: INVALID_ARGUMENT for a negative page_size and for a page_token that is none (INVALID_PAGE_TOKEN).
+   *
+   * @generated from rpc weir.admin.v1.DeadLetterAdminService.ListRedrives
+   */
+  listRedrives: {
+    methodKind: "unary";
+    input: typeof ListRedrivesRequestSchema;
+    output: typeof ListRedrivesResponseSchema;
+  },
+  /**
+   * Pauses a redrive: it stops after the chunk that is under way, and stays where it is until it is resumed. One that is
+   * paused stays so.
+   *
+   * Errors: as GetRedrive; FAILED_PRECONDITION (REDRIVE_ENDED) where it is completed or cancelled.
+   *
+   * @generated from rpc weir.admin.v1.DeadLetterAdminService.PauseRedrive
+   */
+  pauseRedrive: {
+    methodKind: "unary";
+    input: typeof PauseRedriveRequestSchema;
+    output: typeof PauseRedriveResponseSchema;
+  },
+  /**
+   * Resumes a redrive that was paused, from where it is. One that waits after a failure is tried again at once.
+   *
+   * Errors: as PauseRedrive.
+   *
+   * @generated from rpc weir.admin.v1.DeadLetterAdminService.ResumeRedrive
+   */
+  resumeRedrive: {
+    methodKind: "unary";
+    input: typeof ResumeRedriveRequestSchema;
+    output: typeof ResumeRedriveResponseSchema;
+  },
+  /**
+   * Cancels a redrive for good, after the chunk that is under way: what was replayed stays so. One that is cancelled stays
+   * so.
+   *
+   * Errors: as GetRedrive; FAILED_PRECONDITION (REDRIVE_ENDED) where it is completed.
+   *
+   * @generated from rpc weir.admin.v1.DeadLetterAdminService.CancelRedrive
+   */
+  cancelRedrive: {
+    methodKind: "unary";
+    input: typeof CancelRedriveRequestSchema;
+    output: typeof CancelRedriveResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_weir_admin_v1_dead_letter, 0);
