@@ -28,6 +28,25 @@ export async function ensurePartitions(db: Database, now: Date): Promise<readonl
   return made;
 }
 
+/**
+ * Makes the partition of one month, `YYYY-MM`, as {@link ensurePartitions} does, with the rows of it that fell into the
+ * default partition; false where it is there. One that retention has detached counts as there.
+ */
+export async function ensureMonth(db: Database, month: string): Promise<boolean> {
+  return transaction(db, (tx) => ensurePartition(tx, monthOf(new Date(`${month}-01T00:00:00Z`), 0)));
+}
+
+/** The months, `YYYY-MM`, of the rows in the default partition, with how many there are of each: the first 1,000. */
+export async function defaultMonths(
+  db: Database,
+): Promise<readonly { readonly month: string; readonly rows: bigint }[]> {
+  const { rows } = await db.pool.query<{ month: string; rows: string }>(
+    `select to_char(occurred_at at time zone 'UTC', 'YYYY-MM') as month, count(*) as rows
+     from events.event_default group by 1 order by 1 limit 1000`,
+  );
+  return rows.map((row) => ({ month: row.month, rows: BigInt(row.rows) }));
+}
+
 /** How many rows are in the default partition, where none should be; counted up to 10,001. */
 export async function countDefaultRows(db: Database): Promise<number> {
   const { rows } = await db.pool.query<{ count: number }>(

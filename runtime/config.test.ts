@@ -147,6 +147,19 @@ describe("loadConfig", () => {
     ]);
   });
 
+  it("reads a period by the calendar, and refuses one that is shorter than what the store must have", () => {
+    const read = (retention: string) =>
+      loadConfig(["maintenance"], { WEIR_RETENTION: retention }).maintenance;
+    expect(read("13mo")).toEqual({ retention: { months: 13, days: 0 }, retentionDrop: false });
+    expect(read("124 d").retention).toEqual({ months: 0, days: 124 });
+    expect(read("").retention).toBeUndefined();
+    for (const bad of ["3mo", "123d", "0mo", "13", "1y", "13m", "1201mo", "-5mo", "1.5mo", "99999d"]) {
+      expect(faultsOf(["maintenance"], { WEIR_RETENTION: bad }), bad).toEqual([
+        { name: "WEIR_RETENTION", problem: expect.stringContaining("at least 4mo or 124d") as string },
+      ]);
+    }
+  });
+
   it("takes a variable that is set to nothing as unset", () => {
     expect(loadConfig(["http"], { WEIR_PORT: "", WEIR_METRICS_PORT: " " }).http).toMatchObject({
       port: 8080,

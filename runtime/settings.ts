@@ -4,6 +4,7 @@ import { HTTP } from "./settings/http.ts";
 import { JWT } from "./settings/jwt.ts";
 import { KAFKA } from "./settings/kafka.ts";
 import { LIMITS } from "./settings/limits.ts";
+import { MAINTENANCE } from "./settings/maintenance.ts";
 import { PROCESS } from "./settings/process.ts";
 import { PRODUCER } from "./settings/producer.ts";
 import { SEARCH } from "./settings/search.ts";
@@ -28,6 +29,7 @@ export const SETTINGS: {
   readonly search: typeof SEARCH;
   readonly admin: typeof ADMIN;
   readonly workers: typeof WORKERS;
+  readonly maintenance: typeof MAINTENANCE;
 } = {
   process: PROCESS,
   tracing: TRACING,
@@ -41,4 +43,5 @@ export const SETTINGS: {
   search: SEARCH,
   admin: ADMIN,
   workers: WORKERS,
+  maintenance: MAINTENANCE,
 };

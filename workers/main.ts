@@ -13,12 +13,13 @@ import { type Service } from "#runtime/service.ts";
 import { createMaintain } from "./maintain.ts";
 import { createPersistRole } from "./persist-role.ts";
 import { createPersist } from "./persist.ts";
+import { createReconcile } from "./reconcile.ts";
 import { createRedriveRole } from "./redrive.ts";
 import { type Role } from "./role.ts";
 import { createSchemaGate } from "./schema-gate.ts";
 import { createStatusPage } from "./status-page.ts";
 
-const NEEDS = ["process", "database", "kafka", "topics", "producer", "workers"] as const;
+const NEEDS = ["process", "database", "kafka", "topics", "producer", "workers", "maintenance"] as const;
 
 type Context = ProcessContext<(typeof NEEDS)[number]>;
 
@@ -85,7 +86,18 @@ const ROLES: Readonly<
       log: log.scope("redrive"),
     });
   },
-  maintain: ({ log, telemetry }, { db }) => createMaintain({ db, telemetry, log: log.scope("maintain") }),
+  maintain({ config, log: parent, telemetry }, { db, admin }) {
+    const { retention: age, retentionDrop: drop } = config.maintenance;
+    const [events, letters] = topicTable(config.topics);
+    const log = parent.scope("maintain");
+    return createMaintain({
+      db,
+      telemetry,
+      log,
+      retention: age && { age, drop, logMs: events.retentionMs },
+      reconcile: createReconcile({ db, admin, letters, telemetry, log }),
+    });
+  },
 };
 
 /**

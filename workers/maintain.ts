@@ -2,60 +2,110 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import { countDefaultRows, countMonthsAhead, ensurePartitions } from "#postgres/partitions.ts";
 import { type Database } from "#postgres/pool.ts";
+import { type Age, before, countDetached, deleteDuplicates, retirePartitions } from "#postgres/retention.ts";
 import { type Logger } from "#runtime/log.ts";
 import { type Telemetry } from "#runtime/telemetry.ts";
 
+import { type Reconcile } from "./reconcile.ts";
 import { type Role } from "./role.ts";
+
+/** How long events stay. */
+export interface Retention {
+  readonly age: Age;
+  /** Drop the partitions that it detaches. */
+  readonly drop: boolean;
+  /** How long the topic of the events keeps a record, in milliseconds: what may be on the log still stays. */
+  readonly logMs: number;
+}
 
 /** What the maintain role needs. */
 export interface MaintainOptions {
   readonly db: Database;
   readonly telemetry: Telemetry;
   readonly log: Logger;
+  /** Without it events stay for ever. */
+  readonly retention?: Retention | undefined;
+  /** Puts the index of the dead letters right, each round by a portion. */
+  readonly reconcile?: Reconcile;
   /** The clock that partitions are made by; the real one by default. */
   readonly now?: () => Date;
   /** The pause between two rounds, in milliseconds; a minute by default. */
   readonly intervalMs?: number;
 }
 
+/** A duty, done again after a while; a round later where it failed. */
+interface Duty {
+  readonly what: string;
+  readonly everyMs: number;
+  run(now: Date, signal: AbortSignal): Promise<void>;
+}
+
 const MINUTE_MS = 60_000;
 const DAY_MS = 24 * 60 * MINUTE_MS;
 
 /**
- * Keeps the monthly partitions of the events table made ahead: at once and then daily, again a round later where that
- * failed. Every round counts the rows of the default partition, where none should be. Several processes may have the
- * role: an advisory lock keeps them apart, and what one has made the others find.
+ * Keeps the tables: makes the monthly partitions of the events table ahead and takes out those that retention is over for,
+ * at once and then daily; and in every round puts a portion of the index of the dead letters right and counts the rows of
+ * the default partition, where none should be. Several processes may have the role: an advisory lock keeps them apart, and
+ * what one has done the others find.
  */
-export function createMaintain({
-  db,
-  telemetry,
-  log,
-  now = () => new Date(),
-  intervalMs = MINUTE_MS,
-}: MaintainOptions): Role {
+export function createMaintain(options: MaintainOptions): Role {
+  const { db, telemetry, log, now = () => new Date(), intervalMs = MINUTE_MS } = options;
   let fault: string | undefined = "the partitions were not looked at yet";
-  let madeAt: number | undefined;
-  let seen: { readonly defaultRows: number; readonly monthsAhead: number } | undefined;
+  let seen:
+    | { readonly defaultRows: number; readonly monthsAhead: number; readonly detached: number }
+    | undefined;
+  const { reconcile } = options;
+  // Last what waits for Kafka, which may be away.
+  const duties: readonly Duty[] = [
+    ...dutiesOf(options),
+    { what: "counting rows", everyMs: 0, run: count },
+    ...(reconcile === undefined ? [] : [{ what: "reconciling dead letters", everyMs: 0, run: reconcile }]),
+  ];
+  const doneAt = new Map<Duty, number>();
 
-  async function round(): Promise<void> {
+  async function count(time: Date): Promise<void> {
+    try {
+      const [defaultRows, monthsAhead, detached] = [
+        await countDefaultRows(db),
+        await countMonthsAhead(db, time),
+        await countDetached(db),
+      ];
+      if (defaultRows > 0 && defaultRows !== seen?.defaultRows) {
+        log.error("Rows are in the default partition: the partition of their month was missing", {
+          rows: defaultRows,
+        });
+      }
+      seen = { defaultRows, monthsAhead, detached };
+    } catch (error) {
+      // What is not known is not shown.
+      seen = undefined;
+      throw error;
+    }
+  }
+
+  /** Does what is due, each duty whatever became of the others; answers what failed. */
+  async function round(signal: AbortSignal): Promise<string | undefined> {
     const time = now();
-    if (madeAt === undefined || time.getTime() - madeAt >= DAY_MS) {
-      for (const name of await ensurePartitions(db, time)) log.info("Partition made", { partition: name });
-      madeAt = time.getTime();
+    const failures: string[] = [];
+    for (const duty of duties) {
+      const last = doneAt.get(duty);
+      if (signal.aborted || (last !== undefined && time.getTime() - last < duty.everyMs)) continue;
+      try {
+        await duty.run(time, signal);
+        doneAt.set(duty, time.getTime());
+      } catch (error) {
+        failures.push(`${duty.what}: ${error instanceof Error ? error.message : String(error)}`);
+        log.warn("Maintenance failed and is tried again", { what: duty.what, error, inMs: intervalMs });
+      }
     }
-    const defaultRows = await countDefaultRows(db);
-    if (defaultRows > 0 && defaultRows !== seen?.defaultRows) {
-      log.error("Rows are in the default partition: the partition of their month was missing", {
-        rows: defaultRows,
-      });
-    }
-    seen = { defaultRows, monthsAhead: await countMonthsAhead(db, time) };
+    return failures.length === 0 ? undefined : failures.join("; ");
   }
 
   return {
     name: "maintain",
     ready: Promise.resolve(),
-    dependencies: ["postgresql"],
+    dependencies: reconcile === undefined ? ["postgresql"] : ["kafka", "postgresql"],
     get fault() {
       return fault;
     },
@@ -68,17 +118,50 @@ export function createMaintain({
       using _ahead = telemetry.observe("weir.store.partitions.ahead", () =>
         seen === undefined ? [] : [[{}, seen.monthsAhead]],
       );
+      using _detached = telemetry.observe("weir.store.partitions.detached", () =>
+        seen === undefined ? [] : [[{}, seen.detached]],
+      );
       while (!signal.aborted) {
-        try {
-          await round();
-          fault = undefined;
-        } catch (error) {
-          seen = undefined;
-          fault = error instanceof Error ? error.message : String(error);
-          log.warn("Maintenance failed and is tried again", { error, inMs: intervalMs });
-        }
+        const failures = await round(signal);
+        if (!signal.aborted) fault = failures;
         await sleep(intervalMs, undefined, { signal }).catch(() => undefined);
       }
     },
   };
+}
+
+function dutiesOf({ db, telemetry, log, retention }: MaintainOptions): readonly Duty[] {
+  const duties: Duty[] = [
+    {
+      what: "making partitions",
+      everyMs: DAY_MS,
+      async run(time) {
+        for (const name of await ensurePartitions(db, time)) log.info("Partition made", { partition: name });
+      },
+    },
+  ];
+  if (retention !== undefined) {
+    duties.push({
+      what: "retention",
+      everyMs: DAY_MS,
+      async run(time, signal) {
+        // A segment of the log outlives its records' retention; a day more is enough.
+        const loggedSince = new Date(time.getTime() - retention.logMs - DAY_MS);
+        const plan = { cutoff: before(time, retention.age), loggedSince, drop: retention.drop };
+        for (const { name: partition, outcome } of await retirePartitions(db, plan)) {
+          if (outcome === "needed") {
+            log.warn("A partition is old enough to go and stays: events of it may be on the log still", {
+              partition,
+            });
+          } else {
+            log.info("Retention took a partition out of the table", { partition, outcome });
+            telemetry.count("weir.store.retention.partitions", { outcome });
+          }
+        }
+        const removed = await deleteDuplicates(db, plan, signal);
+        telemetry.count("weir.store.retention.duplicates", {}, removed);
+      },
+    });
+  }
+  return duties;
 }

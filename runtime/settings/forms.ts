@@ -35,6 +35,29 @@ export function duration(min: string, max: string): Form<number> {
   return quantity(DURATION_UNITS, min, max, "a duration with its unit (ms, s, m, h or d), such as 30s");
 }
 
+/** A time by the calendar: one of the two is 0. */
+export interface Period {
+  readonly months: number;
+  readonly days: number;
+}
+
+/** Whole months or days, such as 13mo or 400d; at least one of the two given, and a century at most. */
+export function period(least: Period): Form<Period> {
+  return z
+    .string()
+    .trim()
+    .transform((value): Period => {
+      const [, digits, unit] = /^(\d{1,5})\s*(mo|d)$/.exec(value) ?? [];
+      const count = digits === undefined ? -1 : Number(digits);
+      return unit === "mo" ? { months: count, days: 0 } : { months: 0, days: count };
+    })
+    .refine(
+      ({ months, days }) =>
+        months === 0 ? days >= least.days && days <= 36_525 : months >= least.months && months <= 1_200,
+      `must be whole months or days, such as 13mo or 400d, at least ${least.months}mo or ${least.days}d`,
+    );
+}
+
 /** A size with its unit, such as 512KiB, read into bytes. */
 export function size(min: string, max: string): Form<number> {
   return quantity(SIZE_UNITS, min, max, "a size with its unit (B, KiB, MiB or GiB), such as 64MiB");

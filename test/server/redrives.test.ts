@@ -22,7 +22,8 @@ beforeAll(async () => {
 
 async function seen({ name }: Pick<Redrive, "name">): Promise<Redrive> {
   const { redrive } = await suite.clients.deadLetters.getRedrive({ name });
-  return redrive ?? expect.fail("an answer without a redrive");
+  if (redrive === undefined) throw new Error("an answer without a redrive");
+  return redrive;
 }
 
 async function newestEntry() {

@@ -96,7 +96,7 @@ test("waits for PostgreSQL and Kafka, says what is away, and goes on when it is 
     .poll(() => brokerless.readyz(), soon)
     .toMatchObject({
       status: "not_ready",
-      services: { persist: { ready: false }, maintain: { ready: true } },
+      services: { persist: { ready: false }, redrive: { ready: false }, maintain: { ready: false } },
       dependencies: { kafka: { ready: false }, postgresql: { ready: true } },
     });
   await brokerless.child.stop();

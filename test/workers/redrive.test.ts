@@ -52,7 +52,8 @@ function order(bench: Bench, change: Partial<RedriveOrder> = {}): RedriveOrder {
 
 async function start(bench: Bench, change: Partial<RedriveOrder> = {}): Promise<Redrive> {
   const { begun } = await startRedrive(bench.db, order(bench, change));
-  return begun ?? expect.fail("another has not ended");
+  if (begun === undefined) throw new Error("another has not ended");
+  return begun;
 }
 
 interface Running extends AsyncDisposable {
@@ -109,7 +110,9 @@ function run(bench: Bench, change: Partial<RedriveRoleOptions> = {}): Running {
 }
 
 async function seen(bench: Bench, { id }: Redrive): Promise<Redrive> {
-  return (await getRedrive(bench.db, bench.group, id)) ?? expect.fail("it is gone");
+  const redrive = await getRedrive(bench.db, bench.group, id);
+  if (redrive === undefined) throw new Error("it is gone");
+  return redrive;
 }
 
 /** The ids of the events that were replayed, in the order of the log. */
