@@ -76,7 +76,7 @@ export function encodeTimestamptz(micros: bigint): Buffer {
 }
 
 /** Not infinity: what is to be stored is refused when it is out of range. */
-function since2000(micros: bigint): bigint {
+export function since2000(micros: bigint): bigint {
   const shifted = micros - EPOCH_2000;
   if (shifted >= MAX_INT64) return MAX_INT64 - 1n;
   return shifted <= -MAX_INT64 ? -MAX_INT64 : shifted;

@@ -11,6 +11,8 @@ const BY_SQLSTATE: Readonly<Record<string, FailureClass>> = {
   // A unique violation is a duplicate that an insert failed to absorb; a check violation is how a missing partition shows.
   "23505": "operations",
   "23514": "operations",
+  // Of a binary COPY whose framing is wrong: our encoder's fault, whatever the record.
+  "22P04": "operations",
   // Program limit exceeded: a value too large for an index, a statement or value too deep for a parser.
   "54000": "data",
   "54001": "data",
@@ -92,4 +94,9 @@ export function isUndefinedObject(error: unknown): boolean {
 /** Whether the role of the connection may not do what a statement asked for (42501, insufficient_privilege). */
 export function isDenied(error: unknown): boolean {
   return error instanceof Error && "code" in error && error.code === "42501";
+}
+
+/** Whether a key has a row already (23505, unique_violation). */
+export function isUniqueViolation(error: unknown): boolean {
+  return error instanceof Error && "code" in error && error.code === "23505";
 }

@@ -1,6 +1,7 @@
 import type pg from "pg";
 
 import { type StoredEvent } from "#core/event.ts";
+import { idTerm } from "#core/terms.ts";
 
 import { encodeTimestamptz } from "./binary-format.ts";
 import { occurredAt } from "./events.ts";
@@ -85,7 +86,9 @@ export async function searchEvents(db: Database, query: SearchQuery): Promise<re
   return rows.map(toSummary);
 }
 
-const NAMED = `from events.event where source = $1 and id = $2`;
+const KEYED = `from events.event where source = $1 and id = $2 and occurred_at = $3::timestamptz`;
+// The term leads to the rows with the id; what was stored before there were terms has an index of its own.
+const NAMED = `from events.event where source = $1 and id = $2 and (terms @> $3::int4[] or terms is null)`;
 
 /**
  * One event with its payload: where several events share the name, the one with the time asked for, else the one that was
@@ -103,11 +106,11 @@ export async function getEvent(
       ? {
           name: "search.get",
           text: `select ${EVENT_COLUMNS} ${NAMED} order by receive_time, partition, "offset" limit 1`,
-          values: [source, id],
+          values: [source, id, [idTerm(id)]],
         }
       : {
           name: "search.get-at",
-          text: `select ${EVENT_COLUMNS} ${NAMED} and occurred_at = $3::timestamptz`,
+          text: `select ${EVENT_COLUMNS} ${KEYED}`,
           values: [source, id, encodeTimestamptz(time)],
         },
   );
@@ -115,8 +118,8 @@ export async function getEvent(
   const event = toStoredEvent(row);
   const others = await read<{ readonly micros: string }>(db, {
     name: "search.other-times",
-    text: `select (extract(epoch from occurred_at) * 1000000)::bigint as micros ${NAMED} and occurred_at <> $3::timestamptz order by occurred_at limit 100`,
-    values: [source, id, encodeTimestamptz(occurredAt(event))],
+    text: `select (extract(epoch from occurred_at) * 1000000)::bigint as micros ${NAMED} and occurred_at <> $4::timestamptz order by occurred_at limit 100`,
+    values: [source, id, [idTerm(id)], encodeTimestamptz(occurredAt(event))],
   });
   return { event, dataSize: row.data_size, otherTimes: others.map(({ micros }) => BigInt(micros)) };
 }

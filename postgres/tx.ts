@@ -1,5 +1,6 @@
 import pg from "pg";
 
+import { copyInto } from "./copy.ts";
 import { classify } from "./failures.ts";
 import { type Database } from "./pool.ts";
 
@@ -10,6 +11,8 @@ export interface Tx {
   readonly [open]: true;
   /** Runs one statement within the transaction. */
   query<R extends pg.QueryResultRow>(statement: pg.QueryConfig): Promise<pg.QueryResult<R>>;
+  /** Runs a `COPY … FROM STDIN` with all of its data, and what may stand before it in the text. */
+  copy(text: string, data: Uint8Array): Promise<void>;
 }
 
 /**
@@ -52,10 +55,17 @@ function nameOf(error: unknown): string {
 async function run<T>(db: Database, work: (tx: Tx) => Promise<T>): Promise<T> {
   const client = await db.pool.connect();
   let ended = false;
+  const refuseEnded = (): void => {
+    if (ended) throw new Error("The transaction has ended: nothing more can be written in it.");
+  };
   const tx = {
     query: (statement: pg.QueryConfig) => {
-      if (ended) throw new Error("The transaction has ended: nothing more can be written in it.");
+      refuseEnded();
       return client.query(statement);
+    },
+    copy: (text: string, data: Uint8Array) => {
+      refuseEnded();
+      return copyInto(client, text, data);
     },
   } as Tx;
   try {

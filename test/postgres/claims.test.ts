@@ -153,7 +153,7 @@ test("a take-over waits for the batch in flight and begins after it", async () =
       [event.source, event.id, event.time!.text],
     );
     const persisted = persistBatch(suite.db, former, batch);
-    await untilSomeoneWaits("insert into events.event");
+    await untilSomeoneWaits("copy events.event");
     const taken = takeOver(suite.db, { ...partition, owner: "new" });
     await untilSomeoneWaits("insert into consumer.checkpoint");
     await held.query("rollback");

@@ -48,7 +48,7 @@ test("a worker that was paused in the midst of a batch wakes up fenced: it write
   await bench.publish(eventRecord(bench, event), ...eventRecords(bench, 9));
   await vi.waitFor(async () => {
     const { rowCount } = await bench.db.pool.query(
-      "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like '%insert into events.event%'",
+      "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like '%copy events.event%'",
     );
     expect(rowCount).toBe(1);
   }, soon);
