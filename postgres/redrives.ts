@@ -208,13 +208,15 @@ export interface RedriveProgress {
   readonly isLast: boolean;
   /** Why the chunk was not done whole, and how long the redrive is left alone then, in milliseconds. */
   readonly failure: { readonly error: string; readonly waitMs: number } | undefined;
+  /** How long the claim lasts from now on, in milliseconds. */
+  readonly leaseMs: number;
 }
 
 const SAVE = `
 update admin.redrive set updated_at = now(), counts = $3, cursor_time = $4, cursor_topic = $5, cursor_partition = $6,
   cursor_offset = $7, error = $8, failures = case when $8::text is null then 0 else failures + 1 end,
   owner = case when $8::text is null then owner end,
-  lease_until = case when $8::text is null then lease_until else now() + $9 * interval '1 ms' end,
+  lease_until = now() + $9 * interval '1 ms',
   state = case when $10 and state = 'RUNNING' then 'COMPLETED' else state end,
   ended_at = case when $10 and state = 'RUNNING' then now() else ended_at end
 where id = $1 and epoch = $2 returning state`;
@@ -227,7 +229,7 @@ where id = $1 and epoch = $2 returning state`;
 export async function saveProgress(
   db: Database,
   { id, epoch }: Pick<Redrive, "id" | "epoch">,
-  { replayed, counts, cursor, isLast, failure }: RedriveProgress,
+  { replayed, counts, cursor, isLast, failure, leaseMs }: RedriveProgress,
 ): Promise<RedriveState | "fenced"> {
   return transaction(db, async (tx) => {
     const { rows } = await tx.query<{ state: RedriveState }>({
@@ -242,7 +244,7 @@ export async function saveProgress(
         cursor?.partition,
         cursor?.offset,
         failure?.error,
-        failure?.waitMs,
+        failure?.waitMs ?? leaseMs,
         isLast,
       ],
     });

@@ -59,12 +59,12 @@ export function createRedriveRole(options: RedriveRoleOptions): Role {
 
   async function runChunks(redrive: Redrive, signal: AbortSignal): Promise<End> {
     const counts: Partial<Record<RedriveOutcome, number>> = { ...redrive.counts };
-    let { cursor } = redrive;
+    let { cursor, failures } = redrive;
+    let claimedAt = performance.now();
     let due = performance.now();
     const failed = async (error: string, replayed: readonly DeadLetterIdentity[] = []): Promise<End> => {
       telemetry.count("weir.redrive.chunks", { outcome: "failed" });
-      const waitMs =
-        Math.min(FIRST_WAIT_MS * 2 ** redrive.failures, LAST_WAIT_MS) * (0.8 + Math.random() * 0.2);
+      const waitMs = Math.min(FIRST_WAIT_MS * 2 ** failures, LAST_WAIT_MS) * (0.8 + Math.random() * 0.2);
       log.warn("A chunk of a redrive was not done and is tried again", {
         redrive: redrive.id,
         error,
@@ -77,38 +77,54 @@ export function createRedriveRole(options: RedriveRoleOptions): Role {
         cursor,
         isLast: false,
         failure,
+        leaseMs,
       });
       return "failed";
     };
+    const chunks = chunksOf(options, redrive);
+    let ahead: Promise<IteratorResult<Chunk>> | undefined;
     try {
-      for await (const chunk of chunksOf(options, redrive)) {
-        await sleep(Math.max(0, due - performance.now()), undefined, { signal }).catch(() => undefined);
+      ahead = chunks.next();
+      for (;;) {
+        const { value: chunk, done } = await ahead;
+        if (done === true) return "COMPLETED";
+        // Read while this one is published.
+        ahead = chunks.next();
+        ahead.catch(() => undefined);
+        const waitMs = Math.max(0, due - performance.now());
+        await sleep(waitMs, undefined, { signal }).catch(() => undefined);
         if (signal.aborted) return "stopping";
-        // Between reading and publishing: a claim that is lost by now publishes nothing, and a fresh one outlasts it.
-        const wanted = await renewClaim(db, redrive, leaseMs);
-        if (wanted !== "RUNNING") return ended(wanted);
+        // A claim that is lost by now publishes nothing; one that is fresh outlasts a chunk.
+        if (waitMs > 0 || performance.now() - claimedAt > leaseMs / 3) {
+          claimedAt = performance.now();
+          const wanted = await renewClaim(db, redrive, leaseMs);
+          if (wanted !== "RUNNING") return ended(wanted);
+        }
         due = Math.max(due, performance.now());
         const { replayed, refusal } = await publishAll(producer, chunk);
         due += (replayed.length / redrive.maxPerSecond) * 1_000;
         if (refusal !== undefined) return await failed(refusal, replayed);
+        claimedAt = performance.now();
         const state = await saveProgress(db, redrive, {
           replayed,
           counts: addTo(counts, chunk),
           cursor: chunk.cursor,
           isLast: chunk.isLast,
           failure: undefined,
+          leaseMs,
         });
         if (state === "fenced") return ended(state);
         telemetry.count("weir.redrive.chunks", { outcome: "done" });
         countLetters(telemetry, chunk);
         cursor = chunk.cursor;
-        redrive = { ...redrive, failures: 0 };
+        failures = 0;
         if (state !== "RUNNING") return state;
       }
-      return "COMPLETED";
     } catch (error) {
       if (!(error instanceof KafkaError)) throw error;
       return failed(`A letter could not be read: ${error.message}`);
+    } finally {
+      await ahead?.catch(() => undefined);
     }
   }
 
