@@ -3,6 +3,7 @@ import { KafkaError } from "#kafka/ports.ts";
 import { endOf } from "./deadlines.ts";
 import { toConnectError } from "./errors.ts";
 import { toReadError } from "./read-errors.ts";
+import { type SchemaWatch } from "./schema-watch.ts";
 import { type Turns } from "./turns.ts";
 
 const RETRY_AFTER_MS = 1_000;
@@ -12,15 +13,20 @@ const RETRY_AFTER_MS = 1_000;
  *
  * @throws ConnectError for every failure that a caller is told of.
  */
-export async function inTurn<T>(turns: Turns, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
-  try {
-    using turn = await turns.take(signal);
-    if (turn === undefined) throw capacityReached();
-    return await work();
-  } catch (error) {
-    if (signal.aborted) throw endOf(signal);
-    throw toKafkaError(error) ?? toReadError(error) ?? error;
-  }
+export type InTurn = <T>(signal: AbortSignal, work: () => Promise<T>) => Promise<T>;
+
+/** The turns of all admin services, on the database whose schema is watched. */
+export function createInTurn(turns: Turns, schema: Pick<SchemaWatch, "behind">): InTurn {
+  return async (signal, work) => {
+    try {
+      using turn = await turns.take(signal);
+      if (turn === undefined) throw capacityReached();
+      return await work();
+    } catch (error) {
+      if (signal.aborted) throw endOf(signal);
+      throw toKafkaError(error) ?? toReadError(error, schema.behind) ?? error;
+    }
+  };
 }
 
 function capacityReached(): Error {

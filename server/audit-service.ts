@@ -4,16 +4,15 @@ import { decodePageToken, encodePageToken, type PageQuestion } from "#core/page-
 import { type AuditService } from "#gen/weir/admin/v1/audit_pb.ts";
 import { type AuditEntry, listEntries } from "#postgres/audit.ts";
 import { type Database } from "#postgres/pool.ts";
-import { inTurn } from "./admin-turns.ts";
+import { type InTurn } from "./admin-turns.ts";
 import { failureOf, toConnectError } from "./errors.ts";
 import { readPageSize } from "./page-size.ts";
-import { type Turns } from "./turns.ts";
 import { fromMicros } from "./wire.ts";
 
 /** What AuditService needs. */
 export interface AuditServiceOptions {
   readonly database: Database;
-  readonly turns: Turns;
+  readonly inTurn: InTurn;
 }
 
 const QUESTION: PageQuestion = { filter: "", order: "audit entries, id desc" };
@@ -21,7 +20,7 @@ const QUESTION: PageQuestion = { filter: "", order: "audit entries, id desc" };
 /** weir.admin.v1.AuditService over the entries that `auditWrites` makes. */
 export function createAuditService({
   database,
-  turns,
+  inTurn,
 }: AuditServiceOptions): ServiceImpl<typeof AuditService> {
   return {
     async listAuditEntries({ pageSize, pageToken }, { signal }) {
@@ -29,7 +28,7 @@ export function createAuditService({
       const after = pageToken === "" ? undefined : decodePageToken(pageToken, QUESTION);
       const faults = [...size.faults, ...(after?.ok === false ? after.faults : [])];
       if (faults.length > 0 || after?.ok === false) throw toConnectError(failureOf(faults as never));
-      const found = await inTurn(turns, signal, () =>
+      const found = await inTurn(signal, () =>
         // One more than asked for says whether there is a page after this one.
         listEntries(database, { before: after?.value.offset, limit: size.value + 1 }),
       );

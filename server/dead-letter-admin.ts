@@ -6,35 +6,34 @@ import { type DeadLetterAdminService } from "#gen/weir/admin/v1/dead_letter_pb.t
 import { readLetter } from "#kafka/letter-reader.ts";
 import { type Admin, KafkaError } from "#kafka/ports.ts";
 import { countLetters, findLetters, type IndexedLetter, selectLetters } from "#postgres/dead-letters.ts";
-import { inTurn } from "./admin-turns.ts";
+import { type InTurn } from "./admin-turns.ts";
 import { readChoice, refuseFaults } from "./dead-letter-choice.ts";
 import { type RecordParts, toDeadLetterMessage } from "./dead-letter-wire.ts";
 import { failureOf, toConnectError } from "./errors.ts";
 import { readPageSize } from "./page-size.ts";
 import { createRedrives } from "./redrives.ts";
 import { createReplay, type ReplayOptions } from "./replay.ts";
-import { type Turns } from "./turns.ts";
 
 /** What DeadLetterAdminService needs. */
 export interface DeadLetterAdminOptions extends ReplayOptions {
   readonly admin: Pick<Admin, "logRanges" | "readAt" | "findByKey">;
-  readonly turns: Turns;
+  readonly inTurn: InTurn;
 }
 
 /** weir.admin.v1.DeadLetterAdminService: the index in PostgreSQL, the letters in Kafka. */
 export function createDeadLetterAdmin(
   options: DeadLetterAdminOptions,
 ): ServiceImpl<typeof DeadLetterAdminService> {
-  const { database, admin, turns, owner, letters } = options;
+  const { database, admin, inTurn, owner, letters } = options;
   return {
     getDeadLetterDepth: ({ topic }, { signal }) =>
-      inTurn(turns, signal, () => depth(options, topic === "" ? owner.topic : topic)),
+      inTurn(signal, () => depth(options, topic === "" ? owner.topic : topic)),
 
     async listDeadLetters({ filter, reason, pageSize, pageToken }, { signal }) {
       const size = readPageSize(pageSize);
       const choice = readChoice({ filter, reason, pageToken, order: "newest" });
       refuseFaults([...size.faults, ...choice.faults]);
-      return inTurn(turns, signal, async () => {
+      return inTurn(signal, async () => {
         const until = performance.now() + options.scanMs;
         const page = await selectLetters(database, {
           ...choice.value,
@@ -56,7 +55,7 @@ export function createDeadLetterAdmin(
     async getDeadLetter({ name }, { signal }) {
       const identity = parseDeadLetterName(name);
       if (!identity.ok) throw toConnectError(failureOf(identity.faults));
-      return inTurn(turns, signal, async () => {
+      return inTurn(signal, async () => {
         const [letter] = await findLetters(database, [identity.value]);
         if (letter === undefined) throw notFound(name);
         const record = await recordOf(admin, letters, letter);

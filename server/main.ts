@@ -13,6 +13,7 @@ import { createDatabase } from "#postgres/pool.ts";
 import { type ProcessContext, runProcess } from "#runtime/process.ts";
 import { type Service } from "#runtime/service.ts";
 import { createAccountingService } from "./accounting.ts";
+import { createInTurn } from "./admin-turns.ts";
 import { createAdmission } from "./admit.ts";
 import { auditWrites } from "./audit.ts";
 import { createAuditService } from "./audit-service.ts";
@@ -148,6 +149,7 @@ async function start(context: ProcessContext<(typeof NEEDS)[number]>): Promise<r
     queue: config.admin.queue,
     waitMs: config.admin.queueWaitMs,
   });
+  const inTurn = createInTurn(adminTurns, schema);
   const deadLetters = createDeadLetterAdmin({
     database: adminDatabase,
     admin,
@@ -156,7 +158,7 @@ async function start(context: ProcessContext<(typeof NEEDS)[number]>): Promise<r
     retentionMs: events.retentionMs,
     letters,
     scanMs: config.admin.deadLetterScanMs,
-    turns: adminTurns,
+    inTurn,
     log: log.scope("dead letters"),
   });
 
@@ -184,7 +186,7 @@ async function start(context: ProcessContext<(typeof NEEDS)[number]>): Promise<r
           topic: events.name,
         }),
       );
-      router.service(AuditService, createAuditService({ database: adminDatabase, turns: adminTurns }));
+      router.service(AuditService, createAuditService({ database: adminDatabase, inTurn }));
       router.service(DeadLetterAdminService, deadLetters);
       router.service(Health, createHealthService(readiness));
       addReflection(router);

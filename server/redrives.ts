@@ -22,13 +22,12 @@ import {
   type RedriveOutcome,
   startRedrive,
 } from "#postgres/redrives.ts";
-import { inTurn } from "./admin-turns.ts";
+import { type InTurn } from "./admin-turns.ts";
 import { auditKey } from "./audit.ts";
 import { principalKey } from "./auth.ts";
 import { type Choice, readChoice, refuseFaults } from "./dead-letter-choice.ts";
 import { failureOf, toConnectError } from "./errors.ts";
 import { readPageSize } from "./page-size.ts";
-import { type Turns } from "./turns.ts";
 import { fromMicros } from "./wire.ts";
 
 /** What the methods of redrives need. */
@@ -40,7 +39,7 @@ export interface RedriveOptions {
   readonly letters: Pick<Topic, "name">;
   /** How long letters are counted for a dry run, in milliseconds. */
   readonly scanMs: number;
-  readonly turns: Turns;
+  readonly inTurn: InTurn;
 }
 
 type Methods = Pick<
@@ -58,12 +57,12 @@ const COUNTED_LETTERS = 5_000;
 
 /** The methods of DeadLetterAdminService that write down what the workers' redrive role is to do, and tell of it. */
 export function createRedrives(options: RedriveOptions): Methods {
-  const { database, turns, owner } = options;
+  const { database, inTurn, owner } = options;
   const control =
     (to: "RUNNING" | "PAUSED" | "CANCELLED") =>
     ({ name }: { readonly name: string }, context: HandlerContext) => {
       const id = readName(name);
-      return inTurn(turns, context.signal, async () => {
+      return inTurn(context.signal, async () => {
         const redrive = await controlRedrive(database, owner.group, id, to);
         if (redrive === undefined) throw notFound(name);
         if (redrive.state !== to && redrive.endedAt !== undefined) throw hasEnded(redrive);
@@ -75,7 +74,7 @@ export function createRedrives(options: RedriveOptions): Methods {
     startRedrive(request, context) {
       const { choice, maxPerSecond } = readStart(request);
       const isDry = request.dryRun ?? true;
-      return inTurn(turns, context.signal, async () => {
+      return inTurn(context.signal, async () => {
         if (isDry) return countLetters(options, choice, maxPerSecond, context);
         const started = await startRedrive(database, {
           id: randomUUID(),
@@ -92,7 +91,7 @@ export function createRedrives(options: RedriveOptions): Methods {
     },
     getRedrive({ name }, { signal }) {
       const id = readName(name);
-      return inTurn(turns, signal, async () => {
+      return inTurn(signal, async () => {
         const redrive = await getRedrive(database, owner.group, id);
         if (redrive === undefined) throw notFound(name);
         return { redrive: toMessage(redrive) };
@@ -103,7 +102,7 @@ export function createRedrives(options: RedriveOptions): Methods {
       const after = pageToken === "" ? undefined : decodePageToken(pageToken, QUESTION);
       refuseFaults([...size.faults, ...(after?.ok === false ? after.faults : [])]);
       const place = after?.ok ? { time: after.value.time, id: after.value.topic ?? "" } : undefined;
-      return inTurn(turns, signal, async () => {
+      return inTurn(signal, async () => {
         const { group } = owner;
         // One more than asked for says whether there is a page after this one.
         const found = await listRedrives(database, { group, after: place, limit: size.value + 1 });

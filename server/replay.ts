@@ -6,17 +6,16 @@ import {
   type ReplayDeadLettersRequest,
   type ReplayDeadLettersResponseSchema,
 } from "#gen/weir/admin/v1/dead_letter_pb.ts";
-import { inTurn } from "./admin-turns.ts";
+import { type InTurn } from "./admin-turns.ts";
 import { auditKey } from "./audit.ts";
 import { type Choice, readChoice, readNames, refuseFaults } from "./dead-letter-choice.ts";
 import { toConnectError } from "./errors.ts";
 import { planChosen, planNamed, type Step } from "./replay-plan.ts";
 import { runPlan, type RunOptions, toMessage } from "./replay-run.ts";
-import { type Turns } from "./turns.ts";
 
 /** What ReplayDeadLetters needs. */
 export interface ReplayOptions extends RunOptions {
-  readonly turns: Turns;
+  readonly inTurn: InTurn;
 }
 
 const MAX_REPLAYS = 200;
@@ -29,7 +28,7 @@ export function createReplay(options: ReplayOptions) {
   ): Promise<MessageInitShape<typeof ReplayDeadLettersResponseSchema>> => {
     const { choice, names, limit } = readRequest(request);
     const isDry = request.dryRun ?? true;
-    return inTurn(options.turns, context.signal, async () => {
+    return options.inTurn(context.signal, async () => {
       const plan =
         names.length > 0 ? await planNamed(options, names) : await planChosen(options, choice, limit);
       if (!isDry && names.length > 0) refuseUnsatisfiable(plan.steps);

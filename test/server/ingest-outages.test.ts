@@ -10,6 +10,7 @@ import { type Child, untilReady } from "../../dev/child.ts";
 import { cacheFolder, fetchKafkaJars } from "../../dev/kafka-jars.ts";
 import { startKafka } from "../../dev/kafka.ts";
 import { freePort } from "../../dev/ports.ts";
+import { createWeirAdminClient } from "../../sdk/admin.ts";
 import { openBroker } from "../kafka/broker.ts";
 import { createProxy } from "../postgres/fixture.ts";
 import { createEmptyDatabase, createTestDatabase } from "../support/database.ts";
@@ -66,7 +67,8 @@ test("events are taken in while PostgreSQL is away, reads are refused, and both 
 test("a database without the schema is told of, with what to run, until it is migrated; events are taken in", async () => {
   await using database = await createEmptyDatabase();
   await using weir = await startWeir({ databaseUrl: database.url, until: "listening" });
-  const { ingest, search } = createClients(weir.baseUrl, await weir.token());
+  const token = await weir.token();
+  const { ingest, search } = createClients(weir.baseUrl, token);
   await untilReady(weir.server, async () => (await readyServices(weir))["weir.v1.IngestService"] === true, {
     timeoutMs: 20_000,
   });
@@ -79,7 +81,12 @@ test("a database without the schema is told of, with what to run, until it is mi
       ),
     ],
   });
-  for (const read of [() => search.searchEvents({}), () => search.getEvent({ name: "events/a:b" })]) {
+  const { deadLetters } = createWeirAdminClient({ baseUrl: weir.baseUrl, token });
+  for (const read of [
+    () => search.searchEvents({}),
+    () => search.getEvent({ name: "events/a:b" }),
+    () => deadLetters.listDeadLetters({}),
+  ]) {
     const refusal = await refusalOf(read());
     expect(refusal).toMatchObject({ code: Code.Unavailable, reason: "DATABASE_UNAVAILABLE" });
     expect(refusal.message).toContain("the schema is behind");
