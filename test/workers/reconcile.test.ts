@@ -175,8 +175,20 @@ test("of two copies the row names the later, never an earlier one", async () => 
   expect(await count("moved")).toBe(1);
   // The rest of the row is that of the first letter.
   expect((await index(bench))[1]).toMatchObject({ reason: "UNPERSISTABLE" });
-  await reconcile(new Date(NOW.getTime() + 48 * 3_600_000), NEVER);
+  // Nor while it has not come to the later one again.
+  const upToOne: Pick<Admin, "logRanges" | "readFrom"> = {
+    logRanges: (topic) => bench.broker.admin.logRanges(topic),
+    async readFrom(partition, offset, maxBytes) {
+      if (offset > 1n) throw new Error("away");
+      const fetched = await bench.broker.admin.readFrom(partition, offset, maxBytes);
+      return { records: fetched!.records.filter((record) => record.offset === offset), next: offset + 1n };
+    },
+  };
+  const halfway = reconciling(bench, upToOne);
+  await expect(halfway.reconcile(new Date(NOW.getTime() + 48 * 3_600_000), NEVER)).rejects.toThrow("away");
   expect(await places()).toEqual(["0", "3", "2"]);
+  expect(await halfway.count("moved")).toBe(0);
+  await reconcile(new Date(NOW.getTime() + 48 * 3_600_000), NEVER);
   await bench.db.pool.query("update consumer.dead_letter set letter_partition = null, letter_offset = null");
   await reconcile(new Date(NOW.getTime() + 96 * 3_600_000), NEVER);
   expect(await places()).toEqual(["0", "3", "2"]);
