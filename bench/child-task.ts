@@ -74,7 +74,7 @@ async function answerOf(child: ChildProcess, entry: string): Promise<unknown> {
 const TICKS_PER_SECOND = 100;
 
 /** CPU time of processes so far, user and system; undefined where the system has no /proc. */
-function cpuSeconds(pids: readonly number[]): number | undefined {
+export function cpuSeconds(pids: readonly number[]): number | undefined {
   try {
     let ticks = 0;
     for (const pid of pids) {

@@ -5,6 +5,7 @@
 const BENCHES: Readonly<Record<string, () => Promise<{ run(args: readonly string[]): Promise<void> }>>> = {
   ingest: () => import("./ingest.ts"),
   kafka: () => import("./kafka.ts"),
+  persist: () => import("./persist.ts"),
   redrive: () => import("./redrive.ts"),
   telemetry: () => import("./telemetry.ts"),
 };

@@ -14,13 +14,12 @@ import { wordsOf } from "./words.ts";
 export const MAX_TERMS = 512;
 /** A larger payload has no terms. */
 export const MAX_TERMS_BYTES: number = 256 * 1024;
-/** The most segments of a path that has terms; an array counts as one. */
+/** The most segments of a path that has terms. */
 export const MAX_PATH = 8;
-
-/** A longer string of a payload has no term for its value at its path: its words are found. */
+/** A longer string of a payload has no term of its own, only its words. */
 export const MAX_VALUE_LENGTH = 32;
 
-/** Attributes whose equality has a term. */
+/** Attributes whose equality has terms. */
 export type TermAttribute = "type" | "source" | "subject" | "dataschema" | "datacontenttype";
 
 /** A step from a JSON value into it: a member by its name, or any element of an array. */
@@ -51,6 +50,26 @@ function finish(state: number): number {
   return hash ^ (hash >>> 16);
 }
 
+// What has a digit (an id, an amount, a time) has a new value in nearly every event. Its terms are cut to 2^20 different ones:
+// so the index has at most that many entries for them, whose lists grow, and the pages that an insert touches stay the same
+// however many rows there are. Other words keep all bits, so that a rare one shares its term with no frequent one.
+const NUMBERED_BITS = 20;
+const NUMBERED_LENGTH = 3;
+
+function finishValue(state: number, value: string): number {
+  const term = finish(state);
+  return isNumbered(value) ? term >>> (32 - NUMBERED_BITS) : term;
+}
+
+function isNumbered(value: string): boolean {
+  if (value.length < NUMBERED_LENGTH) return false;
+  for (let at = 0; at < value.length; at += 1) {
+    const code = value.charCodeAt(at);
+    if (code >= 0x30 && code <= 0x39) return true;
+  }
+  return false;
+}
+
 const start = (kind: string): number => extend(FNV_BASIS, `${kind}\0`);
 
 const WORD = start("word");
@@ -65,49 +84,21 @@ const ATTRIBUTES: Readonly<Record<TermAttribute, number>> = {
   dataschema: start("dataschema"),
   datacontenttype: start("datacontenttype"),
 };
-const ATTRIBUTE_NAMES = Object.keys(ATTRIBUTES) as TermAttribute[];
-/** Attributes whose words are found by full text, with the values of extensions. */
-const WORDED: readonly TermAttribute[] = ["type", "source", "subject"];
-
-/** Of an event that has more terms than are kept, or a payload too large to look into: a search must take it as a candidate. */
-export const INCOMPLETE_TERM: number = finish(start("incomplete"));
 
 /** The media type of nearly every event, which has no term. */
 const USUAL_MEDIA_TYPE = "application/json";
-/** Extensions that have other terms, and none for their value: that has its words. */
-const OTHERWISE_TERMED: ReadonlySet<string> = new Set(["tags", "severitynumber", "severitytext"]);
+/** Extensions whose values have only words: what they mean has {@link tagTerm} and {@link severityTerm}. */
+const WORDS_ALONE: ReadonlySet<string> = new Set(["tags", "severitynumber", "severitytext"]);
 
-/** The term of an attribute that has exactly this value; undefined where it has none ("application/json"). */
-export function attributeTerm(name: TermAttribute, value: string): number | undefined {
-  if (name === "datacontenttype" && value === USUAL_MEDIA_TYPE) return undefined;
-  return finish(extend(ATTRIBUTES[name], value));
-}
+/** Of an event that has more terms than are kept, or a payload too large to look into: any search must look at it. */
+export const INCOMPLETE_TERM: number = finish(start("incomplete"));
 
-/** The term of an event whose tags contain this one. */
-export function tagTerm(tag: string): number {
-  return finish(extend(TAG, tag));
-}
+// What a condition needs are the terms that an event must have to fulfil it, all of them (or the INCOMPLETE_TERM). It may need
+// none; then the index cannot narrow it.
 
-/** The term of an OpenTelemetry severity number. */
-export function severityTerm(severity: number): number {
-  return finish(extend(SEVERITY, String(severity)));
-}
-
-const NUMBER = /^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?$/;
-
-/**
- * The term of an extension that has this value; two ways to write one number are one value. undefined where it has none:
- * tags and severity are found by {@link tagTerm}, {@link severityTerm} and their words.
- */
-export function extensionTerm(name: string, value: string): number | undefined {
-  if (OTHERWISE_TERMED.has(name)) return undefined;
-  const canonical = value.length <= 40 && NUMBER.test(value) ? String(Number(value)) : value;
-  return finish(extend(EXTENSION, `${name}\0${canonical}`));
-}
-
-/** The term of one of the words of {@link wordsOf}, anywhere in the event. */
-export function wordTerm(word: string): number {
-  return finish(extend(WORD, word));
+/** What an event needs that has all words of a text; words of one unit have no terms. */
+export function wordTerms(text: string): readonly number[] {
+  return termsOfWords(wordsOf(text));
 }
 
 /** The term of an event with this id: the whole of it, in lower case, is a word, whatever it consists of. */
@@ -115,17 +106,65 @@ export function idTerm(id: string): number {
   return wordTerm(id.toLowerCase());
 }
 
-/**
- * The term of a payload with this value at this path; undefined where the path or the value is too long to have one. (A
- * longer string is found by its words, where it has any.)
- */
-export function dataTerm(path: readonly TermSegment[], value: JsonScalar): number | undefined {
-  if (path.length > MAX_PATH || !hasTerm(value)) return undefined;
-  return valueTerm(path.reduce(step, DATA), value);
+/** The term of an event whose tags contain this one. */
+export function tagTerm(tag: string): number {
+  return finishValue(extend(TAG, tag), tag);
 }
 
-function hasTerm(value: JsonScalar): boolean {
-  return typeof value !== "string" || value.length <= MAX_VALUE_LENGTH;
+/** The term of an OpenTelemetry severity number. */
+export function severityTerm(severity: number): number {
+  return finish(extend(SEVERITY, String(severity)));
+}
+
+/** What an event needs that has exactly this value of an attribute. */
+export function attributeTerms(name: TermAttribute, value: string): readonly number[] {
+  if (name === "subject") return neededFor(value, finishValue(extend(ATTRIBUTES.subject, value), value));
+  return name === "datacontenttype" && value === USUAL_MEDIA_TYPE ? [] : [nameTerm(name, value)];
+}
+
+/** What an event needs that has an extension of this value; two ways to write one number are one value. */
+export function extensionTerms(name: string, value: string): readonly number[] {
+  if (WORDS_ALONE.has(name)) return wordTerms(value);
+  const number = numberOf(value);
+  const term = finishValue(extend(EXTENSION, `${name}\0${number ?? value}`), number ?? value);
+  return number === undefined ? neededFor(value, term) : [term];
+}
+
+/** What an event needs whose payload has this value at this path. */
+export function dataTerms(path: readonly TermSegment[], value: JsonScalar): readonly number[] {
+  if (typeof value === "string" && (value.length > MAX_VALUE_LENGTH || path.length > MAX_PATH))
+    return wordTerms(value);
+  if (path.length > MAX_PATH) return [];
+  const term = valueTerm(path.reduce(step, DATA), value);
+  return typeof value === "string" ? neededFor(value, term) : [term];
+}
+
+/** A text that is one word has that word's term alone; any other has one of its own too, which says more than its words. */
+function neededFor(text: string, own: number): readonly number[] {
+  const words = termsOfWords(wordsOf(text));
+  return words.length === 1 ? words : [own];
+}
+
+function termsOfWords(words: readonly string[]): number[] {
+  const terms: number[] = [];
+  for (const word of words) if (word.length > 1) terms.push(wordTerm(word));
+  return terms;
+}
+
+function wordTerm(word: string): number {
+  return finishValue(extend(WORD, word), word);
+}
+
+/** Of what names a kind, not one thing, whatever digits it has. */
+function nameTerm(name: TermAttribute, value: string): number {
+  return finish(extend(ATTRIBUTES[name], value));
+}
+
+const NUMBER = /^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?$/;
+
+/** The one way to write a number's value, as far as a double goes; equal numbers are equal doubles. */
+function numberOf(value: string): string | undefined {
+  return NUMBER.test(value) ? String(Number(value)) : undefined;
 }
 
 function step(state: number, segment: TermSegment): number {
@@ -133,9 +172,8 @@ function step(state: number, segment: TermSegment): number {
 }
 
 function valueTerm(path: number, value: JsonScalar): number {
-  if (typeof value === "string") return finish(extend(extend(path, "\u0002"), value));
-  // Equal numbers are equal doubles, so numbers of any length have one term for each value.
-  if (typeof value === "number") return finish(extend(path, `\u0003${value}`));
+  if (typeof value === "string") return finishValue(extend(extend(path, "\u0002"), value), value);
+  if (typeof value === "number") return finishValue(extend(path, `\u0003${value}`), String(value));
   return finish(extend(path, value === null ? "\u0006" : value ? "\u0004" : "\u0005"));
 }
 
@@ -146,28 +184,24 @@ function valueTerm(path: number, value: JsonScalar): number {
  * media type or without one, and as words alone where it is text/*. Never throws; takes time linear in the event's size.
  */
 export function termsOf(event: CloudEvent): readonly number[] {
-  const terms = new Set<number>([idTerm(event.id)]);
-  const add = (term: number | undefined): void => void (term !== undefined && terms.add(term));
-  for (const name of ATTRIBUTE_NAMES) {
-    const value = event[name];
-    if (value !== undefined) add(attributeTerm(name, value));
-  }
+  const { type, source, subject, dataschema, datacontenttype, extensions } = event;
+  const terms = new Set<number>([idTerm(event.id), nameTerm("type", type), nameTerm("source", source)]);
+  const addAll = (more: readonly number[]): void => more.forEach((term) => terms.add(term));
+  addAll(wordTerms(type));
+  addAll(wordTerms(source));
   const severity = severityOf(event);
   if (severity !== undefined) terms.add(severityTerm(severity));
+  if (subject !== undefined) (addAll(attributeTerms("subject", subject)), addAll(wordTerms(subject)));
+  if (dataschema !== undefined) terms.add(nameTerm("dataschema", dataschema));
+  if (datacontenttype !== undefined) addAll(attributeTerms("datacontenttype", datacontenttype));
   for (const tag of tagsOf(event)) terms.add(tagTerm(tag));
-  for (const name of WORDED) addWords(terms, event[name]);
-  for (const [name, value] of event.extensions) {
-    add(extensionTerm(name, value));
-    addWords(terms, value);
+  for (const [name, value] of extensions) {
+    addAll(extensionTerms(name, value));
+    addAll(wordTerms(value));
   }
   const isWhole = addData(terms, event);
   const all = [...terms];
   return isWhole && all.length <= MAX_TERMS ? all : [...all.slice(0, MAX_TERMS), INCOMPLETE_TERM];
-}
-
-function addWords(terms: Set<number>, text: string | undefined): void {
-  if (text === undefined) return;
-  for (const word of wordsOf(text)) terms.add(wordTerm(word));
 }
 
 /** Whether the payload has all of its terms among them, or none to add. */
@@ -179,7 +213,7 @@ function addData(terms: Set<number>, { data, datacontenttype }: CloudEvent): boo
   const text = decodeUtf8(data.bytes);
   if (text === undefined) return true;
   if (isJson) addJson(terms, text);
-  else addWords(terms, text);
+  else for (const term of wordTerms(text)) terms.add(term);
   return true;
 }
 
@@ -199,13 +233,14 @@ function addJson(terms: Set<number>, text: string): void {
   }
   const places: Place[] = [];
   function visit(value: unknown, path: number, depth: number): void {
-    if (typeof value === "object" && value !== null) {
+    if (typeof value === "string") {
+      const words = termsOfWords(wordsOf(value));
+      for (const word of words) terms.add(word);
+      if (words.length !== 1 && depth <= MAX_PATH && value.length <= MAX_VALUE_LENGTH)
+        terms.add(valueTerm(path, value));
+    } else if (typeof value === "object" && value !== null)
       places.push({ container: value, path, depth: depth + 1 });
-      return;
-    }
-    const scalar = value as JsonScalar;
-    if (depth <= MAX_PATH && hasTerm(scalar)) terms.add(valueTerm(path, scalar));
-    if (typeof scalar === "string") addWords(terms, scalar);
+    else if (depth <= MAX_PATH) terms.add(valueTerm(path, value as JsonScalar));
   }
   visit(root, DATA, 0);
   for (let place = places.pop(); place !== undefined && terms.size <= MAX_TERMS; place = places.pop()) {

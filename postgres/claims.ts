@@ -7,7 +7,7 @@ import {
   type SetAsideRecord,
   type Skip,
 } from "./accounting.ts";
-import { insertEvents } from "./events.ts";
+import { encodeEvents, insertEvents } from "./events.ts";
 import { type Database } from "./pool.ts";
 import { transaction, type Tx } from "./tx.ts";
 
@@ -112,9 +112,10 @@ export async function takeOver(
  * @throws what PostgreSQL or the connection said; see {@link classify} for what to do then.
  */
 export async function persistBatch(db: Database, claim: Claim, batch: Batch): Promise<PersistResult> {
+  const encoded = encodeEvents(batch.events);
   return transaction(db, async (tx) => {
     if (!(await advanceCheckpoint(tx, claim, batch))) return { outcome: "fenced" };
-    const { written, repeated } = await insertEvents(tx, batch.events);
+    const { written, repeated } = await insertEvents(tx, batch.events, encoded);
     await insertDuplicates(tx, repeated);
     await insertDeadLetters(tx, claim.group, batch.deadLetters);
     await insertSkips(tx, claim, batch.skips);

@@ -15,13 +15,30 @@ export interface Inserted {
   readonly repeated: readonly Repeat[];
 }
 
+/** What is worked out of events before their transaction begins, so that it does not hold a connection and locks meanwhile. */
+export interface EncodedEvents {
+  /** The rows of the first part; there is seldom another, and its bytes need not be held for so long. */
+  readonly first: Buffer;
+}
+
+/** See {@link EncodedEvents}. */
+export function encodeEvents(events: readonly StoredEvent[]): EncodedEvents {
+  const [first = []] = partsOf(events);
+  return { first: encodeRows(first) };
+}
+
 /**
  * Inserts what is not there yet by (source, id, occurred_at), in the order given. Where all of it is new, which is nearly
  * always, it is copied: one statement for each part. Only where a key repeats is that undone and all of it inserted again in a
  * way that absorbs repeats, with the statements that look at those. docs/decisions/persist-speed.md has what either costs.
  */
-export async function insertEvents(tx: Tx, events: readonly StoredEvent[]): Promise<Inserted> {
-  if (events.length === 0 || (await copyEvents(tx, events))) return { written: events, repeated: [] };
+export async function insertEvents(
+  tx: Tx,
+  events: readonly StoredEvent[],
+  encoded: EncodedEvents = encodeEvents(events),
+): Promise<Inserted> {
+  if (events.length === 0 || (await copyEvents(tx, events, encoded)))
+    return { written: events, repeated: [] };
   const inserted = new Set<string>();
   for (const part of partsOf(events)) {
     const { rows } = await tx.query<{ topic: string; partition: number; offset: string }>({
@@ -42,12 +59,17 @@ export async function insertEvents(tx: Tx, events: readonly StoredEvent[]): Prom
 }
 
 /** False where a key repeats, among the events or with a row: then nothing was written. */
-async function copyEvents(tx: Tx, events: readonly StoredEvent[]): Promise<boolean> {
-  let begin = "savepoint copied; ";
+async function copyEvents(
+  tx: Tx,
+  events: readonly StoredEvent[],
+  { first }: EncodedEvents,
+): Promise<boolean> {
+  let isFirst = true;
   try {
     for (const part of partsOf(events)) {
-      await tx.copy(begin + COPY_EVENTS, encodeRows(part));
-      begin = "";
+      if (isFirst) await tx.copy(`savepoint copied; ${COPY_EVENTS}`, first);
+      else await tx.copy(COPY_EVENTS, encodeRows(part));
+      isFirst = false;
     }
     return true;
   } catch (error) {

@@ -143,7 +143,7 @@ describe("loadConfig", () => {
 
   it("says which item of a list is bad", () => {
     expect(faultsOf(["workers"], { WEIR_WORKER_ROLES: "persist, relax" })).toEqual([
-      { name: "WEIR_WORKER_ROLES", problem: "(item 2) must be one of persist, redrive, maintain" },
+      { name: "WEIR_WORKER_ROLES", problem: "(item 2) must be one of persist, index, redrive, maintain" },
     ]);
   });
 

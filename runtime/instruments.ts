@@ -51,6 +51,7 @@ export interface Gauges {
   "weir.consumer.lag": { readonly group: string; readonly topic: string; readonly partition: number };
   "weir.consumer.partitions": { readonly group: string; readonly state: "assigned" | "stopped" | "failed" };
   "weir.store.default_partition.rows": Unlabelled;
+  "weir.store.terms.pending": Unlabelled;
   "weir.store.partitions.ahead": Unlabelled;
   "weir.store.partitions.detached": Unlabelled;
   "weir.search.waiting": Unlabelled;
@@ -253,6 +254,11 @@ export const GAUGES: { readonly [N in keyof Gauges]: Instrument<Gauges[N]> } = {
   "weir.store.default_partition.rows": {
     unit: "{row}",
     help: "Rows in the default partition. Above zero: a month's partition was missing when they came.",
+    labels: NONE,
+  },
+  "weir.store.terms.pending": {
+    unit: "By",
+    help: "What the last round of the index role found that was not merged yet. Searches read all of it: some megabytes under load.",
     labels: NONE,
   },
   "weir.store.partitions.ahead": {

@@ -10,6 +10,7 @@ import { countConnections, createDatabase, type Database, probe } from "#postgre
 import { type ProcessContext, runProcess } from "#runtime/process.ts";
 import { type Service } from "#runtime/service.ts";
 
+import { createIndexTerms } from "./index-terms.ts";
 import { createMaintain } from "./maintain.ts";
 import { createPersistRole } from "./persist-role.ts";
 import { createPersist } from "./persist.ts";
@@ -72,6 +73,7 @@ const ROLES: Readonly<
       log: log.scope("persist"),
     });
   },
+  index: ({ log, telemetry }, { db }) => createIndexTerms({ db, telemetry, log: log.scope("index") }),
   redrive({ config, log, telemetry }, { db, admin, producer }) {
     const [events, letters] = topicTable(config.topics);
     return createRedriveRole({

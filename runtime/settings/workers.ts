@@ -2,7 +2,7 @@ import { duration, integer, kafkaName, listOf, oneOf, port } from "./forms.ts";
 import { type Group } from "./setting.ts";
 
 /** The roles that a worker process may have. */
-export type WorkerRole = "persist" | "redrive" | "maintain";
+export type WorkerRole = "persist" | "index" | "redrive" | "maintain";
 
 /** What a worker process does. Times in milliseconds. */
 export interface WorkersConfig {
@@ -20,14 +20,14 @@ export const WORKERS: Group<WorkersConfig> = {
   settings: {
     roles: {
       name: "WEIR_WORKER_ROLES",
-      form: listOf(oneOf("persist", "redrive", "maintain")).refine(
+      form: listOf(oneOf("persist", "index", "redrive", "maintain")).refine(
         (roles) => roles.length > 0,
         "must name at least one role",
       ),
-      default: "persist,redrive,maintain",
+      default: "persist,index,redrive,maintain",
       unit: "list of roles",
       meaning:
-        "What this process does: persist (the log into PostgreSQL), redrive (bulk replays of dead letters), maintain (partitions made ahead, retention, the index of the dead letters put right).",
+        "What this process does: persist (the log into PostgreSQL), index (merges what searches find events by), redrive (bulk replays of dead letters), maintain (partitions made ahead, retention, the index of the dead letters put right).",
     },
     port: {
       name: "WEIR_WORKERS_PORT",

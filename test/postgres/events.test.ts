@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 
 import { type StoredEvent } from "#core/event.ts";
-import { dataTerm, termsOf, wordTerm } from "#core/terms.ts";
+import { dataTerms, termsOf, wordTerms } from "#core/terms.ts";
 import { parseTimestamp } from "#core/timestamp.ts";
 import { type Inserted, insertEvents, occurredAt } from "#postgres/events.ts";
 import { classify } from "#postgres/failures.ts";
@@ -149,7 +149,7 @@ test("an event has its terms, whichever way it was inserted, and is found by the
   await insert(...events); // one of them repeats, so neither is copied
   const { rows } = await suite.db.pool.query<{ id: string; terms: number[] }>(
     "select id, terms from events.event where terms @> $1::int4[] and id like 'Termed-%' order by id",
-    [[dataTerm(["amount"], 12.5), wordTerm("lovelace")]],
+    [[...dataTerms(["amount"], 12.5), ...wordTerms("lovelace")]],
   );
   expect(rows).toEqual(events.map(({ event }) => ({ id: event.id, terms: [...termsOf(event)] })));
   await suite.db.pool.query("update events.event set terms = null where id = 'Termed-2'");

@@ -16,7 +16,11 @@ test("stores, says that it is ready, and ends in order when it is asked to", asy
     .poll(() => workers.readyz(), soon)
     .toMatchObject({
       status: "ready",
-      services: { persist: { ready: true, reasons: [] }, maintain: { ready: true, reasons: [] } },
+      services: {
+        persist: { ready: true, reasons: [] },
+        index: { ready: true, reasons: [] },
+        maintain: { ready: true, reasons: [] },
+      },
       dependencies: { kafka: { ready: true }, postgresql: { ready: true } },
     });
   expect((await fetch(`${workers.url}/readyz`)).status).toBe(200);
