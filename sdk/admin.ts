@@ -5,6 +5,14 @@ import { DeadLetterAdminService } from "./gen/weir/admin/v1/dead_letter_pb.ts";
 import { createTransport, type WeirClientOptions } from "./transport.ts";
 
 export { AccountingService, AuditService, DeadLetterAdminService };
+export { type AuditEntry } from "./gen/weir/admin/v1/audit_pb.ts";
+export {
+  type DeadLetter,
+  type Redrive,
+  RedriveState,
+  ReplayAction,
+  ReplayOutcome,
+} from "./gen/weir/admin/v1/dead_letter_pb.ts";
 export { type WeirClientOptions } from "./transport.ts";
 
 /** Weir's services for operators, apart from those of producers and readers so that a page loads only what it uses. */
@@ -13,7 +21,7 @@ export interface WeirAdminClient {
   readonly accounting: Client<typeof AccountingService>;
   /** What people did through these services: listAuditEntries. */
   readonly audit: Client<typeof AuditService>;
-  /** What could not be stored, and its way back: listDeadLetters, getDeadLetter, replayDeadLetters and others. */
+  /** What could not be stored, and its way back: listDeadLetters, getDeadLetter, replayDeadLetters, startRedrive and others. */
   readonly deadLetters: Client<typeof DeadLetterAdminService>;
 }
 
