@@ -191,7 +191,10 @@ export function termsOf(event: CloudEvent): readonly number[] {
   addAll(wordTerms(source));
   const severity = severityOf(event);
   if (severity !== undefined) terms.add(severityTerm(severity));
-  if (subject !== undefined) (addAll(attributeTerms("subject", subject)), addAll(wordTerms(subject)));
+  if (subject !== undefined) {
+    addAll(attributeTerms("subject", subject));
+    addAll(wordTerms(subject));
+  }
   if (dataschema !== undefined) terms.add(nameTerm("dataschema", dataschema));
   if (datacontenttype !== undefined) addAll(attributeTerms("datacontenttype", datacontenttype));
   for (const tag of tagsOf(event)) terms.add(tagTerm(tag));

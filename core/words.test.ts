@@ -28,7 +28,7 @@ test.each<readonly [string, readonly string[]]>([
 test("what stands around a text changes none of its words, and ASCII is read as any other text is", () => {
   const text = fc.oneof(
     fc.string({ unit: "binary", maxLength: 80 }),
-    fc.string({ unit: fc.constantFrom(..."aB9-_ .é0"), maxLength: 120 }),
+    fc.string({ unit: fc.constantFrom("a", "B", "9", "-", "_", " ", ".", "é", "0"), maxLength: 120 }),
     fc.uuid(),
   );
   fc.assert(

@@ -16,11 +16,13 @@ export interface IndexTermsOptions {
   readonly intervalMs?: number;
 }
 
-/** The pause after a round that failed is longer. */
-const FAILED_FACTOR = 10;
+/** The pause after a round that failed, and after one that found much, as parts of the usual one. */
+const FAILED_PAUSE = 10;
+const BUSY_PAUSE = 0.25;
+const MUCH_BYTES = 1024 * 1024;
 
 /**
- * Merges every second what inserts have left in the pending lists of the term index. Searches find what is pending too, but
+ * Merges every second, and more often under load, what inserts have left in the pending lists of the term index. Searches find what is pending too, but
  * read all of it each time, so they slow down where no process has the role. Several may have it: an advisory lock keeps them
  * apart, and whoever finds it taken has nothing to do in that round.
  */
@@ -44,10 +46,11 @@ export function createIndexTerms({ db, telemetry, log, intervalMs = 1_000 }: Ind
         let pauseMs = intervalMs;
         try {
           pending = (await mergeTerms(db))?.bytes;
+          if (pending !== undefined && pending > MUCH_BYTES) pauseMs = intervalMs * BUSY_PAUSE;
           fault = undefined;
         } catch (error) {
           pending = undefined;
-          pauseMs = intervalMs * FAILED_FACTOR;
+          pauseMs = intervalMs * FAILED_PAUSE;
           fault = error instanceof Error ? error.message : String(error);
           log.warn("The index of terms could not be merged; it is tried again", { error, inMs: pauseMs });
         }
