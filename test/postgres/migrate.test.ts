@@ -174,3 +174,10 @@ test("what a database lacks is told, before it was ever migrated and after", asy
   await using other = openDatabase(migrated.url);
   expect(await pendingMigrations(other)).toEqual([]);
 });
+
+test("the project's own files have a number each", () => {
+  const names = readdirSync(join(import.meta.dirname, "../../migrations"));
+  const numbers = names.map((name) => /^(\d{4})_\w+\.sql$/.exec(name)?.[1]);
+  expect(new Set(numbers).size).toBe(names.length);
+  expect(numbers).not.toContain(undefined);
+});
