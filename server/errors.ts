@@ -11,7 +11,7 @@ import { codeToHttpStatus, errorToJsonBytes } from "@connectrpc/connect/protocol
 import { type Fault, type Reason, REASONS } from "#core/reason.ts";
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "#gen/google/rpc/error_details_pb.ts";
 import { type Status, StatusSchema } from "#gen/google/rpc/status_pb.ts";
-import { type HttpAnswer } from "./http-answer.ts";
+import { type HttpAnswer } from "./http/http-answer.ts";
 
 interface Detail {
   readonly desc: DescMessage;

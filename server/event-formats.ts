@@ -3,7 +3,7 @@ import { type Decoded } from "#core/attributes.ts";
 import { decodeHttp, type HttpEvents } from "#core/http.ts";
 import { httpContentMode } from "#core/http-binary.ts";
 import { failureOf, toConnectError } from "./errors.ts";
-import { type HttpCall } from "./http-routes.ts";
+import { type HttpCall } from "./http/http-routes.ts";
 import { requestPath } from "./wire.ts";
 
 /** An event of a request, and how its sender calls its parts. */

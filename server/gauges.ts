@@ -1,8 +1,8 @@
 import { countConnections, type Database } from "#postgres/pool.ts";
 import { type Observation, type Telemetry } from "#runtime/telemetry.ts";
-import { type BodyBudget } from "./body-budget.ts";
-import { type Listener } from "./listener.ts";
-import { type Rpc } from "./rpc.ts";
+import { type BodyBudget } from "./http/body-budget.ts";
+import { type Listener } from "./http/listener.ts";
+import { type Rpc } from "./http/rpc.ts";
 import { type Turns } from "./turns.ts";
 
 /** What the gauges of a server look at. */

@@ -10,8 +10,8 @@ import { type Admission, type Admitted, type Submission } from "./admit.ts";
 import { demandNone, DETAIL_TYPES, type Failure, httpAnswerOf, toConnectError } from "./errors.ts";
 import { decodeBatch, decodeEvent } from "./event-formats.ts";
 import { type BatchLimits, batchSizeFaults, toBatchResponse } from "./event-results.ts";
-import { type HttpAnswer, jsonAnswer } from "./http-answer.ts";
-import { type HttpCall, type HttpRoute } from "./http-routes.ts";
+import { type HttpAnswer, jsonAnswer } from "./http/http-answer.ts";
+import { type HttpCall, type HttpRoute } from "./http/http-routes.ts";
 import { toValidation } from "./ingest.ts";
 import { toReceipt } from "./wire.ts";
 

@@ -8,7 +8,7 @@ import {
   ValidateEventResponseSchema,
 } from "#gen/weir/v1/ingest_pb.ts";
 import { type Admission, type Submission } from "./admit.ts";
-import { principalKey } from "./auth.ts";
+import { principalKey } from "./auth/auth.ts";
 import { demandNone, toConnectError } from "./errors.ts";
 import { type BatchLimits, batchSizeFaults, toBatchResponse } from "./event-results.ts";
 import { messageSize } from "./message-size.ts";

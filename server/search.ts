@@ -20,7 +20,7 @@ import {
   searchEvents,
 } from "#postgres/search.ts";
 import { type Telemetry } from "#runtime/telemetry.ts";
-import { endOf } from "./deadlines.ts";
+import { endOf } from "./http/deadlines.ts";
 import { failureOf, reasonOf, toConnectError } from "./errors.ts";
 import { toReadError } from "./read-errors.ts";
 import { type SchemaWatch } from "./schema-watch.ts";

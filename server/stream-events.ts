@@ -2,7 +2,7 @@ import { type MessageInitShape } from "@bufbuild/protobuf";
 import { Code } from "@connectrpc/connect";
 import { type StreamEventsRequest, type StreamEventsResponseSchema } from "#gen/weir/v1/ingest_pb.ts";
 import { type Admission, type Submission } from "./admit.ts";
-import { abortableItems } from "./deadlines.ts";
+import { abortableItems } from "./http/deadlines.ts";
 import { toConnectError } from "./errors.ts";
 import { toOutcome } from "./event-results.ts";
 import { fromCloudEventMessage } from "./wire.ts";

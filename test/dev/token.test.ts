@@ -7,7 +7,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 
 import { readOrCreateSecret } from "../../dev/data-folder.ts";
 import { ALL_SCOPES } from "../../dev/token.ts";
-import { SCOPES } from "../../server/scopes.ts";
+import { SCOPES } from "../../server/auth/scopes.ts";
 import { environment } from "./launcher.ts";
 
 let folder: string;

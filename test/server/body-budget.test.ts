@@ -7,8 +7,8 @@ import { type ConnectRouter } from "@connectrpc/connect";
 import { afterEach, expect, it } from "vitest";
 import { Health } from "#gen/health/v1/health_pb.ts";
 import { IngestService } from "#gen/weir/v1/ingest_pb.ts";
-import { jsonAnswer } from "../../server/http-answer.ts";
-import { type HttpRoute } from "../../server/http-routes.ts";
+import { jsonAnswer } from "../../server/http/http-answer.ts";
+import { type HttpRoute } from "../../server/http/http-routes.ts";
 import { createToken, type RpcServer, startRpcServer } from "../support/rpc-server.ts";
 
 let stack = new AsyncDisposableStack();

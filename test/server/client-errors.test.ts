@@ -4,8 +4,8 @@ import * as net from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
 import { type ConnectRouter } from "@connectrpc/connect";
 import { IngestService } from "#gen/weir/v1/ingest_pb.ts";
-import { jsonAnswer } from "../../server/http-answer.ts";
-import { type HttpRoute } from "../../server/http-routes.ts";
+import { jsonAnswer } from "../../server/http/http-answer.ts";
+import { type HttpRoute } from "../../server/http/http-routes.ts";
 import { createToken, type RpcServer, type RpcServerOptions, startRpcServer } from "../support/rpc-server.ts";
 
 let stack = new AsyncDisposableStack();

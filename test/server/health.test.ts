@@ -4,8 +4,8 @@ import { afterEach, describe, expect, it } from "vitest";
 import { Health, HealthCheckResponse_ServingStatus as Status } from "#gen/health/v1/health_pb.ts";
 import { createHealthService } from "../../server/health.ts";
 import { createReadiness, type Readiness } from "../../server/ready.ts";
-import { shuttingDown } from "../../server/serving.ts";
-import { healthzRoute, metricsRoute, readyzRoute } from "../../server/status-routes.ts";
+import { shuttingDown } from "../../server/http/serving.ts";
+import { healthzRoute, metricsRoute, readyzRoute } from "../../server/http/status-routes.ts";
 import { silentLogger } from "../support/logger.ts";
 import { type RpcServer, startRpcServer } from "../support/rpc-server.ts";
 

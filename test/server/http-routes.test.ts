@@ -3,10 +3,10 @@ import * as http2 from "node:http2";
 import * as net from "node:net";
 import { brotliCompressSync, deflateSync, gzipSync } from "node:zlib";
 import { afterEach, describe, expect, it } from "vitest";
-import { jsonAnswer, textAnswer } from "../../server/http-answer.ts";
-import { type HttpCall, type HttpRoute } from "../../server/http-routes.ts";
-import { AccessError } from "../../server/scopes.ts";
-import { shuttingDown } from "../../server/serving.ts";
+import { jsonAnswer, textAnswer } from "../../server/http/http-answer.ts";
+import { type HttpCall, type HttpRoute } from "../../server/http/http-routes.ts";
+import { AccessError } from "../../server/auth/scopes.ts";
+import { shuttingDown } from "../../server/http/serving.ts";
 import { createToken, type RpcServer, type RpcServerOptions, startRpcServer } from "../support/rpc-server.ts";
 
 let stack = new AsyncDisposableStack();

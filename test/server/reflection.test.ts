@@ -9,7 +9,7 @@ import { ServerReflection as ServerReflectionV1Alpha } from "#gen/grpc/reflectio
 import { Health } from "#gen/health/v1/health_pb.ts";
 import { IngestService } from "#gen/weir/v1/ingest_pb.ts";
 import { SearchService } from "#gen/weir/v1/search_pb.ts";
-import { addReflection } from "../../server/reflection.ts";
+import { addReflection } from "../../server/http/reflection.ts";
 import { type RpcServer, startRpcServer } from "../support/rpc-server.ts";
 
 let server: RpcServer;

@@ -7,7 +7,7 @@ import { type ConnectRouter } from "@connectrpc/connect";
 import { afterEach, describe, expect, it } from "vitest";
 import { IngestService, ValidateEventRequestSchema } from "#gen/weir/v1/ingest_pb.ts";
 import { SearchService } from "#gen/weir/v1/search_pb.ts";
-import { addReflection } from "../../server/reflection.ts";
+import { addReflection } from "../../server/http/reflection.ts";
 import { createToken, type RpcServer, type RpcServerOptions, startRpcServer } from "../support/rpc-server.ts";
 
 let stack = new AsyncDisposableStack();

@@ -10,9 +10,9 @@ import { ErrorInfoSchema, RetryInfoSchema } from "#gen/google/rpc/error_details_
 import { Health } from "#gen/health/v1/health_pb.ts";
 import { IngestService } from "#gen/weir/v1/ingest_pb.ts";
 import { SearchService } from "#gen/weir/v1/search_pb.ts";
-import { principalKey } from "../../server/auth.ts";
+import { principalKey } from "../../server/auth/auth.ts";
 import { toConnectError } from "../../server/errors.ts";
-import { shuttingDown } from "../../server/serving.ts";
+import { shuttingDown } from "../../server/http/serving.ts";
 import { createToken, type RpcServer, type RpcServerOptions, startRpcServer } from "../support/rpc-server.ts";
 
 let stack = new AsyncDisposableStack();

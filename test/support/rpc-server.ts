@@ -3,16 +3,16 @@ import { SignJWT } from "jose";
 import { type LogFields, type Logger } from "#runtime/log.ts";
 import { createTelemetry, type Telemetry } from "#runtime/telemetry.ts";
 import { type Tracer } from "#runtime/tracing.ts";
-import { createAuthorize } from "../../server/auth.ts";
-import { type BodyBudget, createBodyBudget } from "../../server/body-budget.ts";
-import { createCors } from "../../server/cors.ts";
-import { type DeadlineLimits } from "../../server/deadlines.ts";
-import { createDispatch } from "../../server/dispatch.ts";
+import { createAuthorize } from "../../server/auth/auth.ts";
+import { type BodyBudget, createBodyBudget } from "../../server/http/body-budget.ts";
+import { createCors } from "../../server/http/cors.ts";
+import { type DeadlineLimits } from "../../server/http/deadlines.ts";
+import { createDispatch } from "../../server/http/dispatch.ts";
 import { createErrorFunnel } from "../../server/error-funnel.ts";
-import { createHttpRoutes, type HttpRoute } from "../../server/http-routes.ts";
-import { createTokenKeys } from "../../server/token-keys.ts";
-import { listen, type ListenerOptions } from "../../server/listener.ts";
-import { createRpc, type Rpc } from "../../server/rpc.ts";
+import { createHttpRoutes, type HttpRoute } from "../../server/http/http-routes.ts";
+import { createTokenKeys } from "../../server/auth/token-keys.ts";
+import { listen, type ListenerOptions } from "../../server/http/listener.ts";
+import { createRpc, type Rpc } from "../../server/http/rpc.ts";
 import { silentLogger } from "./logger.ts";
 
 /** What a server of a test serves, and what differs from the defaults. */

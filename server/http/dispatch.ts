@@ -1,6 +1,6 @@
 import { Code } from "@connectrpc/connect";
 import { type Cors } from "./cors.ts";
-import { httpAnswerOf, toConnectError } from "./errors.ts";
+import { httpAnswerOf, toConnectError } from "../errors.ts";
 import { writeAnswer } from "./http-answer.ts";
 import { type HttpRoutes } from "./http-routes.ts";
 import { type RequestHandler } from "./listener.ts";

@@ -9,18 +9,18 @@ import {
 import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
 import { type Telemetry } from "#runtime/telemetry.ts";
 import { type Tracer } from "#runtime/tracing.ts";
-import { type Authorize, principalKey } from "./auth.ts";
+import { type Authorize, principalKey } from "../auth/auth.ts";
 import { type BodyBudget, createBodyBudget } from "./body-budget.ts";
 import { createCallDeadlines } from "./call-deadlines.ts";
 import { abortable, abortableItems, causeOf, type DeadlineLimits } from "./deadlines.ts";
-import { asInputFault, type ErrorFunnel } from "./error-funnel.ts";
-import { JSON_OPTIONS, toConnectError } from "./errors.ts";
+import { asInputFault, type ErrorFunnel } from "../error-funnel.ts";
+import { JSON_OPTIONS, toConnectError } from "../errors.ts";
 import { type ServerRequest, type ServerResponse } from "./listener.ts";
 import { boundQuery } from "./message-bound.ts";
 import { startRpcSpan } from "./request-span.ts";
 import { serveCall } from "./rpc-adapter.ts";
 import { callKey, measureCall, methodName, onAbort, outcomeOf } from "./rpc-call.ts";
-import { methodAccess } from "./scopes.ts";
+import { methodAccess } from "../auth/scopes.ts";
 import { isPlainUnary, serveUnary, type UnaryMethod, unaryMethods } from "./unary.ts";
 
 /** What all RPC methods share. */

@@ -1,5 +1,5 @@
 import { Code, ConnectError } from "@connectrpc/connect";
-import { reasonOf, toConnectError } from "./errors.ts";
+import { reasonOf, toConnectError } from "../errors.ts";
 
 /** How long calls may last, in milliseconds. */
 export interface DeadlineLimits {

@@ -2,7 +2,7 @@ import * as http from "node:http";
 import { type Socket } from "node:net";
 import { type Duplex } from "node:stream";
 import { Code, type ConnectError } from "@connectrpc/connect";
-import { httpAnswerOf, toConnectError } from "./errors.ts";
+import { httpAnswerOf, toConnectError } from "../errors.ts";
 import { type HttpAnswer } from "./http-answer.ts";
 import { lingerAtEnd } from "./request-body.ts";
 

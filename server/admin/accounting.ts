@@ -4,9 +4,9 @@ import { type AccountingService, type AuditLogResponseSchema } from "#gen/weir/a
 import { type Admin, KafkaError } from "#kafka/ports.ts";
 import { accountFor, highWaters } from "#postgres/log-audit.ts";
 import { type Database } from "#postgres/pool.ts";
-import { toConnectError } from "./errors.ts";
-import { toReadError } from "./read-errors.ts";
-import { type SchemaWatch } from "./schema-watch.ts";
+import { toConnectError } from "../errors.ts";
+import { toReadError } from "../read-errors.ts";
+import { type SchemaWatch } from "../schema-watch.ts";
 
 /** What AccountingService needs. */
 export interface AccountingServiceOptions {

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Code } from "@connectrpc/connect";
 import { type BodyBudget, type HeldBody } from "./body-budget.ts";
 import { abortableItems, causeOf, clientGone, endOf } from "./deadlines.ts";
-import { messageTooLarge, toConnectError } from "./errors.ts";
+import { messageTooLarge, toConnectError } from "../errors.ts";
 import { askForBody, isBodyHeld } from "./expect-continue.ts";
 import { type Coding, inflate, isCoding } from "./inflate.ts";
 import { type ServerRequest, type ServerResponse } from "./listener.ts";

@@ -5,9 +5,9 @@ import { type AuditService } from "#gen/weir/admin/v1/audit_pb.ts";
 import { type AuditEntry, listEntries } from "#postgres/audit.ts";
 import { type Database } from "#postgres/pool.ts";
 import { type InTurn } from "./admin-turns.ts";
-import { failureOf, toConnectError } from "./errors.ts";
-import { readPageSize } from "./page-size.ts";
-import { fromMicros } from "./wire.ts";
+import { failureOf, toConnectError } from "../errors.ts";
+import { readPageSize } from "../page-size.ts";
+import { fromMicros } from "../wire.ts";
 
 /** What AuditService needs. */
 export interface AuditServiceOptions {

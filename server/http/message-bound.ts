@@ -3,7 +3,7 @@ import { type DescField, type DescMessage, ScalarType } from "@bufbuild/protobuf
 import { base64Decode, BinaryReader, WireType } from "@bufbuild/protobuf/wire";
 import { Code, type ConnectError } from "@connectrpc/connect";
 import { type Hold } from "./body-budget.ts";
-import { toConnectError } from "./errors.ts";
+import { toConnectError } from "../errors.ts";
 import { type Coding, inflate, isCoding } from "./inflate.ts";
 
 /**

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Code, type ConnectError } from "@connectrpc/connect";
 import { type Logger } from "#runtime/log.ts";
 import { type Service } from "#runtime/service.ts";
-import { toConnectError } from "./errors.ts";
+import { toConnectError } from "../errors.ts";
 import { type Listener, listen, type ListenerOptions, type RequestHandler } from "./listener.ts";
 
 /** A port that is served for as long as the process runs, and how it ends. Times are milliseconds. */

@@ -4,7 +4,7 @@ import { type ConnectError } from "@connectrpc/connect";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { BatchCreateEventsRequestSchema, type BatchCreateEventsRequest } from "#gen/weir/v1/ingest_pb.ts";
-import { reasonOf } from "./errors.ts";
+import { reasonOf } from "../errors.ts";
 import { boundMessages, jsonParts, MAX_PARTS } from "./message-bound.ts";
 
 const READ_LIMIT = 4 * 1024 * 1024;

@@ -19,11 +19,11 @@ import { scope as scopeOption } from "#gen/weir/v1/options_pb.ts";
 import { endEntry, startEntry } from "#postgres/audit.ts";
 import { type Database } from "#postgres/pool.ts";
 import { type Logger } from "#runtime/log.ts";
-import { principalKey } from "./auth.ts";
-import { endOf } from "./deadlines.ts";
-import { reasonOf, toConnectError } from "./errors.ts";
-import { methodName } from "./rpc-call.ts";
-import { type Scope } from "./scopes.ts";
+import { principalKey } from "../auth/auth.ts";
+import { endOf } from "../http/deadlines.ts";
+import { reasonOf, toConnectError } from "../errors.ts";
+import { methodName } from "../http/rpc-call.ts";
+import { type Scope } from "../auth/scopes.ts";
 
 /** What the handler of a method that writes tells the audit. */
 export interface AuditNote {

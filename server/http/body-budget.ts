@@ -1,5 +1,5 @@
 import { Code, type ConnectError } from "@connectrpc/connect";
-import { toConnectError } from "./errors.ts";
+import { toConnectError } from "../errors.ts";
 
 /** What request bodies may hold in memory together while they are read, whoever sends them and however slowly. */
 export interface BodyBudget {

@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import { Code, type ContextKey, createContextKey } from "@connectrpc/connect";
 import { errors, jwtVerify } from "jose";
-import { type Failure } from "./errors.ts";
+import { type Failure } from "../errors.ts";
 import { includesScope, type Scope } from "./scopes.ts";
 import { KeysUnavailableError, type TokenKeys } from "./token-keys.ts";
 

@@ -4,7 +4,7 @@ import { quote } from "#core/faults.ts";
 import { decodePageToken, type PageQuestion } from "#core/page-token.ts";
 import { type Fault } from "#core/reason.ts";
 import { type LetterCursor, type LetterSelection } from "#postgres/dead-letters.ts";
-import { failureOf, toConnectError } from "./errors.ts";
+import { failureOf, toConnectError } from "../errors.ts";
 
 /** Which dead letters a request chooses, with the question that its page tokens are bound to. */
 export interface Choice {

@@ -24,11 +24,11 @@ import {
 } from "#postgres/redrives.ts";
 import { type InTurn } from "./admin-turns.ts";
 import { auditKey } from "./audit.ts";
-import { principalKey } from "./auth.ts";
+import { principalKey } from "../auth/auth.ts";
 import { type Choice, readChoice, refuseFaults } from "./dead-letter-choice.ts";
-import { failureOf, toConnectError } from "./errors.ts";
-import { readPageSize } from "./page-size.ts";
-import { fromMicros } from "./wire.ts";
+import { failureOf, toConnectError } from "../errors.ts";
+import { readPageSize } from "../page-size.ts";
+import { fromMicros } from "../wire.ts";
 
 /** What the methods of redrives need. */
 export interface RedriveOptions {

@@ -1,7 +1,7 @@
 import * as zlib from "node:zlib";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { type Hold } from "./body-budget.ts";
-import { messageTooLarge, toConnectError } from "./errors.ts";
+import { messageTooLarge, toConnectError } from "../errors.ts";
 
 /** A content coding that is read, by its name in HTTP, Connect and gRPC. */
 export type Coding = "gzip" | "br";

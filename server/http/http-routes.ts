@@ -2,16 +2,16 @@ import { codeToString } from "@connectrpc/connect/protocol-connect";
 import { type Telemetry } from "#runtime/telemetry.ts";
 import { type TraceContext } from "#runtime/trace-context.ts";
 import { type Tracer } from "#runtime/tracing.ts";
-import { type Authorize } from "./auth.ts";
+import { type Authorize } from "../auth/auth.ts";
 import { type BodyBudget } from "./body-budget.ts";
 import { createCallDeadlines } from "./call-deadlines.ts";
-import { type ErrorFunnel } from "./error-funnel.ts";
-import { httpAnswerOf, methodNotAllowed, reasonOf, toConnectError } from "./errors.ts";
+import { type ErrorFunnel } from "../error-funnel.ts";
+import { httpAnswerOf, methodNotAllowed, reasonOf, toConnectError } from "../errors.ts";
 import { type HttpAnswer, writeAnswer } from "./http-answer.ts";
 import { type ServerRequest, type ServerResponse } from "./listener.ts";
 import { type RequestSpan, startHttpSpan } from "./request-span.ts";
 import { readBody } from "./request-body.ts";
-import { routeAccess, type Scope } from "./scopes.ts";
+import { routeAccess, type Scope } from "../auth/scopes.ts";
 
 /** A plain HTTP request that may be served: its token is verified and its body read. */
 export interface HttpCall {

@@ -4,8 +4,8 @@ import { codeToString } from "@connectrpc/connect/protocol-connect";
 import { type Telemetry } from "#runtime/telemetry.ts";
 import { type HeldBody } from "./body-budget.ts";
 import { clientGone } from "./deadlines.ts";
-import { asInputFault, type ErrorFunnel } from "./error-funnel.ts";
-import { reasonOf } from "./errors.ts";
+import { asInputFault, type ErrorFunnel } from "../error-funnel.ts";
+import { reasonOf } from "../errors.ts";
 import { type RequestSpan } from "./request-span.ts";
 
 /** One call of an RPC method, from before the RPC library has read anything of it. */

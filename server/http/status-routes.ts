@@ -1,9 +1,9 @@
 import { Code } from "@connectrpc/connect";
 import { type Telemetry } from "#runtime/telemetry.ts";
-import { toConnectError } from "./errors.ts";
+import { toConnectError } from "../errors.ts";
 import { jsonAnswer, textAnswer } from "./http-answer.ts";
 import { type HttpRoute } from "./http-routes.ts";
-import { isServing, type Readiness } from "./ready.ts";
+import { isServing, type Readiness } from "../ready.ts";
 
 /** GET /healthz: the process runs and answers. It says nothing of what the process depends on. */
 export const healthzRoute: HttpRoute = {

@@ -9,7 +9,7 @@ import {
 import { type InTurn } from "./admin-turns.ts";
 import { auditKey } from "./audit.ts";
 import { type Choice, readChoice, readNames, refuseFaults } from "./dead-letter-choice.ts";
-import { toConnectError } from "./errors.ts";
+import { toConnectError } from "../errors.ts";
 import { planChosen, planNamed, type Step } from "./replay-plan.ts";
 import { runPlan, type RunOptions, toMessage } from "./replay-run.ts";
 

@@ -11,7 +11,7 @@ import { KafkaError, type Producer } from "#kafka/ports.ts";
 import { type IndexedLetter, markReplayed } from "#postgres/dead-letters.ts";
 import { type Logger } from "#runtime/log.ts";
 import { auditKey } from "./audit.ts";
-import { abortable } from "./deadlines.ts";
+import { abortable } from "../http/deadlines.ts";
 import { type PlanOptions, readWhole, type Step } from "./replay-plan.ts";
 
 /** What running a plan needs. */

@@ -1,10 +1,10 @@
 import { Code } from "@connectrpc/connect";
 import { KafkaError } from "#kafka/ports.ts";
-import { endOf } from "./deadlines.ts";
-import { toConnectError } from "./errors.ts";
-import { toReadError } from "./read-errors.ts";
-import { type SchemaWatch } from "./schema-watch.ts";
-import { type Turns } from "./turns.ts";
+import { endOf } from "../http/deadlines.ts";
+import { toConnectError } from "../errors.ts";
+import { toReadError } from "../read-errors.ts";
+import { type SchemaWatch } from "../schema-watch.ts";
+import { type Turns } from "../turns.ts";
 
 const RETRY_AFTER_MS = 1_000;
 

@@ -2,7 +2,7 @@ import { getEventListeners } from "node:events";
 import { Code } from "@connectrpc/connect";
 import { describe, expect, it } from "vitest";
 import { abortable, abortableItems, boundDeadline, causeOf, deadlineExceeded } from "./deadlines.ts";
-import { reasonOf, toConnectError } from "./errors.ts";
+import { reasonOf, toConnectError } from "../errors.ts";
 
 const LIMITS = { defaultMs: 30_000, maxMs: 120_000, maxStreamMs: 3_600_000 };
 const JSON_TYPE = "application/json";

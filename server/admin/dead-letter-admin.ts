@@ -9,8 +9,8 @@ import { countLetters, findLetters, type IndexedLetter, selectLetters } from "#p
 import { type InTurn } from "./admin-turns.ts";
 import { readChoice, refuseFaults } from "./dead-letter-choice.ts";
 import { type RecordParts, toDeadLetterMessage } from "./dead-letter-wire.ts";
-import { failureOf, toConnectError } from "./errors.ts";
-import { readPageSize } from "./page-size.ts";
+import { failureOf, toConnectError } from "../errors.ts";
+import { readPageSize } from "../page-size.ts";
 import { createRedrives } from "./redrives.ts";
 import { createReplay, type ReplayOptions } from "./replay.ts";
 

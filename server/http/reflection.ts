@@ -14,7 +14,7 @@ import {
   type ServerReflectionResponseSchema,
 } from "#gen/grpc/reflection/v1/reflection_pb.ts";
 import { ServerReflection as ServerReflectionV1Alpha } from "#gen/grpc/reflection/v1alpha/reflection_pb.ts";
-import { toConnectError } from "./errors.ts";
+import { toConnectError } from "../errors.ts";
 
 type Answer = NonNullable<MessageInitShape<typeof ServerReflectionResponseSchema>["messageResponse"]>;
 type Question = ServerReflectionRequest["messageRequest"];

@@ -8,7 +8,7 @@ import {
   type DeadRecordSchema,
 } from "#gen/weir/admin/v1/dead_letter_pb.ts";
 import { type IndexedLetter } from "#postgres/dead-letters.ts";
-import { fromMicros } from "./wire.ts";
+import { fromMicros } from "../wire.ts";
 
 /** The parts of a record that a dead letter keeps. */
 export type RecordParts = Pick<DeadLetter, "key" | "value" | "headers">;

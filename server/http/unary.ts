@@ -9,11 +9,11 @@ import {
 import { compressionNegotiate, createMethodSerializationLookup } from "@connectrpc/connect/protocol";
 import { codeToHttpStatus, contentTypeUnaryRegExp } from "@connectrpc/connect/protocol-connect";
 import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
-import { type Authorize, principalKey } from "./auth.ts";
+import { type Authorize, principalKey } from "../auth/auth.ts";
 import { type BodyBudget } from "./body-budget.ts";
 import { type WithDeadline } from "./call-deadlines.ts";
-import { asInputFault } from "./error-funnel.ts";
-import { httpAnswerOf, JSON_OPTIONS, toConnectError } from "./errors.ts";
+import { asInputFault } from "../error-funnel.ts";
+import { httpAnswerOf, JSON_OPTIONS, toConnectError } from "../errors.ts";
 import { type HttpAnswer, writeAnswer } from "./http-answer.ts";
 import { type ServerRequest, type ServerResponse } from "./listener.ts";
 import { demandUtf8 } from "./message-bound.ts";
@@ -21,7 +21,7 @@ import { passOn } from "./rpc-adapter.ts";
 import { readBody } from "./request-body.ts";
 import { type RequestSpan } from "./request-span.ts";
 import { type MeasureOptions, measureCall, methodName } from "./rpc-call.ts";
-import { type Scope } from "./scopes.ts";
+import { type Scope } from "../auth/scopes.ts";
 
 // A plain unary call of the Connect protocol is a POST that is answered with a message, or with an error in JSON, as an HTTP
 // route is. The RPC library serves it by Headers, URLs, async iterators, and abort signals that are all raised at its end.

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { createBodyBudget, createFrameCount } from "./body-budget.ts";
-import { reasonOf } from "./errors.ts";
+import { reasonOf } from "../errors.ts";
 
 test("bodies hold no more together than the budget, and give back what they held, once", () => {
   const budget = createBodyBudget(100);
