@@ -19,7 +19,8 @@ export interface IndexTermsOptions {
 /** The pause after a round that failed, and after one that found much, as parts of the usual one. */
 const FAILED_PAUSE = 10;
 const BUSY_PAUSE = 0.25;
-const MUCH_BYTES = 1024 * 1024;
+/** A search reads so much pending in some milliseconds; less often merged, a row costs less. */
+const MUCH_BYTES = 8 * 1024 * 1024;
 
 /**
  * Merges every second, and more often under load, what inserts have left in the pending lists of the term index. Searches find what is pending too, but

@@ -46,7 +46,6 @@ test("anything else that it cannot hold is a dead letter with its reason, and it
     ["INVALID_ATTRIBUTES", withHeader("ce_subject", Buffer.from("a\0b"))],
     ["INVALID_ATTRIBUTES", withHeader("ce_ext", Buffer.from("\0"))],
     ["INVALID_ATTRIBUTES", withHeader("ce_ext", Buffer.from([0xed, 0xa0, 0x80]))],
-    ["UNPERSISTABLE", withHeader("weir-principal", Buffer.from("a\0b"))],
     ["UNPERSISTABLE", withHeader("ce_id", Buffer.from(randomBytes(6_000).toString("hex")))],
     ["UNPERSISTABLE", withHeader("ce_source", Buffer.from(`/${randomBytes(6_000).toString("hex")}`))],
   ];
