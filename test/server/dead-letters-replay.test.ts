@@ -143,7 +143,7 @@ describe("a replay", () => {
 
   test("of a record that fails again and again makes a new letter each time, up to the budget", async () => {
     await suite.untilListed(3);
-    // By the SDK, whose calls are served by the short way (server/unary.ts).
+    // By the SDK, whose calls are served by the short way (server/http/unary.ts).
     const sdk = createWeirAdminClient({ baseUrl: suite.weir.baseUrl, token: () => suite.weir.token() });
     for (const attempt of [1, 2, 3]) {
       const run = await sdk.deadLetters.replayDeadLetters({

@@ -13,7 +13,7 @@ import {
 import { failureOf, toConnectError } from "../../server/errors.ts";
 import { createToken, type RpcServer, startRpcServer } from "../support/rpc-server.ts";
 
-// What server/unary.ts answers itself, against what the RPC library answers to the same request: a content-encoding, even
+// What server/http/unary.ts answers itself, against what the RPC library answers to the same request: a content-encoding, even
 // `identity`, makes a call the library's.
 
 let server: RpcServer;

@@ -21,7 +21,7 @@ const LOADING = `
   registerHooks({ load: (url, context, next) => (loaded.push(url), next(url, context)) });
   const { createTracer } = await import("#runtime/tracing.ts");
   await Promise.all(
-    ["#runtime/process.ts", "#kafka/traced.ts", "#postgres/tx.ts", "./server/rpc.ts", "./server/http-routes.ts"].map(
+    ["#runtime/process.ts", "#kafka/traced.ts", "#postgres/tx.ts", "./server/http/rpc.ts", "./server/http/http-routes.ts"].map(
       (name) => import(name.startsWith("#") ? name : new URL(name, "file://" + process.cwd() + "/").href),
     ),
   );
