@@ -27,8 +27,10 @@ export default defineConfig({
           globalSetup: "./test/support/services.ts",
           execArgv,
           expect: { poll },
-          // Suites share two processors with a broker and a database, and some of them kill processes.
-          fileParallelism: false,
+          // Suites wait for most of their time, for brokers that die and deadlines that pass. They share two processors with a
+          // broker and a database, so that more at a time would only wait longer.
+          maxWorkers: 2,
+          sequence: { groupOrder: 1 },
           testTimeout: 30_000,
           hookTimeout: 60_000,
         },
