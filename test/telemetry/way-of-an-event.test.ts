@@ -259,12 +259,15 @@ it("records nothing of what is not sampled, by the caller or by the ratio, or op
   const [unsampled, anybody, sampled] = [createCaller("00"), createCaller(), createCaller()];
   for (const path of ["/healthz", "/readyz", "/metrics"])
     await fetch(`${weir.baseUrl}${path}`, { headers: anybody.headers });
-  const [theirs, own] = [sketch(), sketch()];
+  // The sampled one shares no batch with the others, for the span of a batch is a trace of its own.
+  const inPartition = (partition: number): ReturnType<typeof sketch> =>
+    sketch({ source: sourceFor(partition) });
+  const [theirs, own, other] = [inPartition(0), inPartition(0), inPartition(1)];
   const ingestOf = (caller?: Caller) =>
     createClients(weir.baseUrl, token, "Connect binary", caller?.headers).ingest;
   await ingestOf(unsampled).createEvent({ event: toMessage(theirs) });
   await ingestOf().createEvent({ event: toMessage(own) });
-  await ingestOf(sampled).createEvent({ event: toMessage(sketch()) });
+  await ingestOf(sampled).createEvent({ event: toMessage(other) });
   await sink.until((spans) => spans.find(({ traceId }) => traceId === sampled.traceId));
 
   // Their trace context goes on as it came.
