@@ -4,8 +4,8 @@ import { type DeadLetterIdentity } from "#core/dead-letter-name.ts";
 import { type LogPosition } from "#core/event.ts";
 
 import { encodeArray, encodeTimestamptz } from "./binary-format.ts";
-import { isQueryTimeout, QueryTimeoutError } from "./failures.ts";
 import { type Database } from "./pool.ts";
+import { read } from "./read.ts";
 
 /** A dead letter as the index has it; with an empty group a record of the dead-letter topic that is none of Weir's. */
 export interface IndexedLetter extends DeadLetterIdentity {
@@ -299,15 +299,4 @@ function toLetter(row: LetterRow): IndexedLetter {
 
 function cursorOf({ time, topic, partition, offset }: LetterRow): LetterCursor {
   return { time: BigInt(time), topic, partition, offset: BigInt(offset) };
-}
-
-async function read<R extends pg.QueryResultRow>(
-  db: Database,
-  statement: pg.QueryConfig,
-): Promise<readonly R[]> {
-  try {
-    return (await db.pool.query<R>(statement)).rows;
-  } catch (error) {
-    throw isQueryTimeout(error) ? new QueryTimeoutError(error) : error;
-  }
 }

@@ -1,5 +1,5 @@
-import { isQueryTimeout, QueryTimeoutError } from "./failures.ts";
 import { type Database } from "./pool.ts";
+import { read } from "./read.ts";
 
 /** A stretch of a partition that a consumer group has passed. */
 export interface PassedRange {
@@ -84,7 +84,12 @@ export async function accountFor(db: Database, range: PassedRange, signal: Abort
   for (let from = range.from; from < to; from += STEP) {
     signal.throwIfAborted();
     const end = from + STEP < to ? from + STEP : to;
-    const row = await account(db, [group, topic, partition, from, end]);
+    const [row] = await read<AccountRow>(db, {
+      name: "log-audit.account",
+      text: ACCOUNT,
+      values: [group, topic, partition, from, end],
+    });
+    if (row === undefined) throw new Error("A count has a row.");
     stored += BigInt(row.stored);
     duplicates += BigInt(row.duplicates);
     deadLetters += BigInt(row.dead_letters);
@@ -99,19 +104,6 @@ export async function accountFor(db: Database, range: PassedRange, signal: Abort
     }
   }
   return { stored, duplicates, deadLetters, skipped, unaccounted, unaccountedRanges: ranges };
-}
-
-async function account(db: Database, values: readonly unknown[]): Promise<AccountRow> {
-  try {
-    const { rows } = await db.pool.query<AccountRow>({
-      name: "log-audit.account",
-      text: ACCOUNT,
-      values: [...values],
-    });
-    return rows[0]!;
-  } catch (error) {
-    throw isQueryTimeout(error) ? new QueryTimeoutError(error) : error;
-  }
 }
 
 /** How far a group has come, by partition: its high_water. A partition of which nothing was stored is absent. */

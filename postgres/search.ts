@@ -1,5 +1,3 @@
-import type pg from "pg";
-
 import { type StoredEvent } from "#core/event.ts";
 import { idTerm } from "#core/terms.ts";
 
@@ -14,8 +12,8 @@ import {
   toStoredEvent,
   toSummary,
 } from "./event-row.ts";
-import { isQueryTimeout, QueryTimeoutError } from "./failures.ts";
 import { type Database } from "./pool.ts";
+import { read } from "./read.ts";
 
 /** "time desc": the newest first; "time": the oldest first. Equal times go by (partition, offset), the same way round. */
 export type EventOrder = "time desc" | "time";
@@ -122,15 +120,4 @@ export async function getEvent(
     values: [source, id, [idTerm(id)], encodeTimestamptz(occurredAt(event))],
   });
   return { event, dataSize: row.data_size, otherTimes: others.map(({ micros }) => BigInt(micros)) };
-}
-
-async function read<R extends pg.QueryResultRow>(
-  db: Database,
-  statement: pg.QueryConfig,
-): Promise<readonly R[]> {
-  try {
-    return (await db.pool.query<R>(statement)).rows;
-  } catch (error) {
-    throw isQueryTimeout(error) ? new QueryTimeoutError(error) : error;
-  }
 }
