@@ -3,7 +3,7 @@ import type pg from "pg";
 import { type DeadLetterIdentity } from "#core/dead-letter-name.ts";
 import { type LogPosition } from "#core/event.ts";
 
-import { encodeArray, encodeTimestamptz } from "./binary-format.ts";
+import { type ElementType, type ElementValue, encodeArray, encodeTimestamptz } from "./binary-format.ts";
 import { type Database } from "./pool.ts";
 import { read } from "./read.ts";
 
@@ -159,30 +159,12 @@ export async function findLetters(
   db: Database,
   names: readonly DeadLetterIdentity[],
 ): Promise<readonly IndexedLetter[]> {
-  const named = `unnest($1::text[], $2::text[], $3::int[], $4::bigint[]) as named (g, t, p, o)`;
   const select = `select ${COLUMNS} from`;
-  const letter = `${LETTER} join ${named} on group_id = g and topic = t and partition = p and "offset" = o`;
-  const foreign = `${FOREIGN} join ${named} on g = '' and topic = t and partition = p and "offset" = o`;
+  const letter = `${LETTER} join ${NAMED} on group_id = g and topic = t and partition = p and "offset" = o`;
+  const foreign = `${FOREIGN} join ${NAMED} on g = '' and topic = t and partition = p and "offset" = o`;
   const rows = await read<LetterRow>(db, {
     text: `${select} (${letter} union all ${foreign}) as found`,
-    values: [
-      encodeArray(
-        "text",
-        names.map(({ group }) => group),
-      ),
-      encodeArray(
-        "text",
-        names.map(({ topic }) => topic),
-      ),
-      encodeArray(
-        "int4",
-        names.map(({ partition }) => partition),
-      ),
-      encodeArray(
-        "int8",
-        names.map(({ offset }) => offset),
-      ),
-    ],
+    values: namesAsArrays(names),
   });
   return rows.map(toLetter);
 }
@@ -229,16 +211,35 @@ export async function countLetters(
   };
 }
 
+/** Letters by their names, which the parameters are: `namesAsArrays`. */
+const NAMED = `unnest($1::text[], $2::text[], $3::int[], $4::bigint[]) as named (g, t, p, o)`;
+
+function namesAsArrays(names: readonly DeadLetterIdentity[]): Buffer[] {
+  const list = <T extends ElementType>(
+    type: T,
+    valueOf: (name: DeadLetterIdentity) => ElementValue<T>,
+  ): Buffer => encodeArray(type, names.map(valueOf));
+  return [
+    list("text", ({ group }) => group),
+    list("text", ({ topic }) => topic),
+    list("int4", ({ partition }) => partition),
+    list("int8", ({ offset }) => offset),
+  ];
+}
+
+/** The statement that notes that the records of letters were published again, now. */
+export function markingReplayed(letters: readonly DeadLetterIdentity[]): pg.QueryConfig {
+  return {
+    name: "dead-letters.mark-replayed",
+    text: `update consumer.dead_letter set replays = replays + 1, replayed_at = now() from ${NAMED}
+      where group_id = g and topic = t and partition = p and "offset" = o`,
+    values: namesAsArrays(letters),
+  };
+}
+
 /** Notes that a letter's record was published again, now. */
-export async function markReplayed(
-  db: Database,
-  { group, topic, partition, offset }: DeadLetterIdentity,
-): Promise<void> {
-  await db.pool.query({
-    text: `update consumer.dead_letter set replays = replays + 1, replayed_at = now()
-      where group_id = $1 and topic = $2 and partition = $3 and "offset" = $4`,
-    values: [group, topic, partition, offset],
-  });
+export async function markReplayed(db: Database, letter: DeadLetterIdentity): Promise<void> {
+  await db.pool.query(markingReplayed([letter]));
 }
 
 interface LetterRow {

@@ -2,10 +2,10 @@ import pg from "pg";
 
 import { type DeadLetterIdentity } from "#core/dead-letter-name.ts";
 
-import { encodeArray, encodeTimestamptz } from "./binary-format.ts";
-import { type LetterCursor } from "./dead-letters.ts";
+import { encodeTimestamptz } from "./binary-format.ts";
+import { type LetterCursor, markingReplayed } from "./dead-letters.ts";
 import { type Database } from "./pool.ts";
-import { transaction, type Tx } from "./tx.ts";
+import { transaction } from "./tx.ts";
 
 /** RUNNING: a worker runs it, or will soon. The last two have ended for good. */
 export type RedriveState = "RUNNING" | "PAUSED" | "COMPLETED" | "CANCELLED";
@@ -249,36 +249,8 @@ export async function saveProgress(
       ],
     });
     if (rows[0] === undefined) return "fenced";
-    await markReplayed(tx, replayed);
+    if (replayed.length > 0) await tx.query(markingReplayed(replayed));
     return rows[0].state;
-  });
-}
-
-async function markReplayed(tx: Tx, letters: readonly DeadLetterIdentity[]): Promise<void> {
-  if (letters.length === 0) return;
-  await tx.query({
-    name: "redrives.mark",
-    text: `update consumer.dead_letter set replays = replays + 1, replayed_at = now()
-      from unnest($1::text[], $2::text[], $3::int[], $4::bigint[]) as named (g, t, p, o)
-      where group_id = g and topic = t and partition = p and "offset" = o`,
-    values: [
-      encodeArray(
-        "text",
-        letters.map(({ group }) => group),
-      ),
-      encodeArray(
-        "text",
-        letters.map(({ topic }) => topic),
-      ),
-      encodeArray(
-        "int4",
-        letters.map(({ partition }) => partition),
-      ),
-      encodeArray(
-        "int8",
-        letters.map(({ offset }) => offset),
-      ),
-    ],
   });
 }
 
