@@ -4,6 +4,7 @@ import { toMicros } from "#core/timestamp.ts";
 
 import { type ElementType, type ElementValue, encodeArray } from "./binary-format.ts";
 import { occurredAt } from "./event-values.ts";
+import { PREVIEW_BYTES, toMicrosWithin, toText } from "./record-values.ts";
 import { type Repeat } from "./repeats.ts";
 import { type Tx } from "./tx.ts";
 
@@ -45,9 +46,6 @@ export interface Skip {
   readonly to: bigint;
   readonly kind: SkipKind;
 }
-
-/** The most bytes of a record's value that the index keeps. */
-const PREVIEW_BYTES = 512;
 
 interface Column {
   readonly name: string;
@@ -172,17 +170,4 @@ export async function insertSkips(
       ),
     ],
   });
-}
-
-/** 0001-01-01 and 9999-12-31T23:59:59.999 in milliseconds: the range of google.protobuf.Timestamp, within PostgreSQL's. */
-const [FIRST_MS, LAST_MS] = [-62_135_596_800_000, 253_402_300_799_999];
-
-/** A record's timestamp is any 64-bit number. */
-function toMicrosWithin(millis: number): bigint {
-  return BigInt(Math.max(FIRST_MS, Math.min(LAST_MS, millis))) * 1_000n;
-}
-
-/** PostgreSQL's text has no NUL. */
-function toText(text: string): string {
-  return text.replaceAll("\0", "\uFFFD");
 }

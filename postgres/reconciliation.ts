@@ -2,8 +2,9 @@ import { type DeadLetterIdentity } from "#core/dead-letter-name.ts";
 import { type LogPosition } from "#core/event.ts";
 
 import { insertDeadLetters, type SetAsideRecord } from "./accounting.ts";
-import { encodeArray } from "./binary-format.ts";
+import { type ElementType, type ElementValue, encodeArray } from "./binary-format.ts";
 import { type Database } from "./pool.ts";
+import { PREVIEW_BYTES, toMicrosWithin, toText } from "./record-values.ts";
 import { transaction, type Tx } from "./tx.ts";
 
 /** How far a partition of the dead-letter topic has been read. */
@@ -29,9 +30,6 @@ export interface Corrections {
   readonly letters: readonly { readonly group: string; readonly record: SetAsideRecord }[];
   readonly foreign: readonly ForeignRecord[];
 }
-
-/** The most bytes of a record's key and value that the index keeps, each. */
-const PREVIEW_BYTES = 512;
 
 /** Where the scan of a partition is; undefined where there was none. */
 export async function findScan(
@@ -87,51 +85,26 @@ export async function saveCorrections(
 
 async function insertForeign(tx: Tx, records: readonly ForeignRecord[]): Promise<void> {
   if (records.length === 0) return;
+  const list = <T extends ElementType>(
+    type: T,
+    valueOf: (record: ForeignRecord) => ElementValue<T>,
+  ): Buffer => encodeArray(type, records.map(valueOf));
   await tx.query({
     name: "reconciliation.foreign",
     text: `insert into consumer.foreign_letter (topic, partition, "offset", time, why, value_size, key_preview, preview)
       select * from unnest($1::text[], $2::int4[], $3::int8[], $4::timestamptz[], $5::text[], $6::int4[], $7::bytea[], $8::bytea[])
       on conflict do nothing`,
     values: [
-      encodeArray(
-        "text",
-        records.map(({ topic }) => topic),
-      ),
-      encodeArray(
-        "int4",
-        records.map(({ partition }) => partition),
-      ),
-      encodeArray(
-        "int8",
-        records.map(({ offset }) => offset),
-      ),
-      encodeArray(
-        "timestamptz",
-        records.map(({ timestamp }) => BigInt(within(timestamp)) * 1_000n),
-      ),
-      encodeArray(
-        "text",
-        records.map(({ why }) => why.toWellFormed().replaceAll("\0", "\uFFFD")),
-      ),
-      encodeArray(
-        "int4",
-        records.map(({ value }) => value?.byteLength),
-      ),
-      encodeArray(
-        "bytea",
-        records.map(({ key }) => key?.subarray(0, PREVIEW_BYTES)),
-      ),
-      encodeArray(
-        "bytea",
-        records.map(({ value }) => value?.subarray(0, PREVIEW_BYTES)),
-      ),
+      list("text", ({ topic }) => topic),
+      list("int4", ({ partition }) => partition),
+      list("int8", ({ offset }) => offset),
+      list("timestamptz", ({ timestamp }) => toMicrosWithin(timestamp)),
+      list("text", ({ why }) => toText(why)),
+      list("int4", ({ value }) => value?.byteLength),
+      list("bytea", ({ key }) => key?.subarray(0, PREVIEW_BYTES)),
+      list("bytea", ({ value }) => value?.subarray(0, PREVIEW_BYTES)),
     ],
   });
-}
-
-/** A record's timestamp is any 64-bit number: the years 1 to 9999 are what google.protobuf.Timestamp has. */
-function within(millis: number): number {
-  return Math.max(-62_135_596_800_000, Math.min(253_402_300_799_999, millis));
 }
 
 /** Removes the rows of foreign records that have left the log, below `logStart`. */
