@@ -93,14 +93,14 @@ function foreign(group: string, topic: string, owner: ReplayOwner): ReplayPlan {
 }
 
 /**
- * The candidates in the order of replaying: as they are given, but those of one partition in the order of the log. For
+ * Steps in the order of replaying their letters: as they are given, but those of one partition in the order of the log. For
  * they were set aside in another: of a batch what cannot be read before what cannot be stored.
  */
-export function inReplayOrder<T extends DeadLetterIdentity>(candidates: readonly T[]): T[] {
-  const keyOf = ({ topic, partition }: DeadLetterIdentity): string => `${topic}/${partition}`;
-  const queues = Map.groupBy(candidates, keyOf);
-  for (const queue of queues.values()) queue.sort((a, b) => (a.offset < b.offset ? -1 : 1));
-  return candidates.map((candidate) => queues.get(keyOf(candidate))!.shift()!);
+export function inReplayOrder<T extends { readonly letter: DeadLetterIdentity }>(steps: readonly T[]): T[] {
+  const keyOf = ({ letter: { topic, partition } }: T): string => `${topic}/${partition}`;
+  const queues = Map.groupBy(steps, keyOf);
+  for (const queue of queues.values()) queue.sort((a, b) => (a.letter.offset < b.letter.offset ? -1 : 1));
+  return steps.map((step) => queues.get(keyOf(step))!.shift()!);
 }
 
 /** A record to publish again. */

@@ -94,10 +94,10 @@ export async function* chunksOf(
         at += 1;
       }
       cursor = cursorOf(steps.at(-1)!.letter);
-      if (at < taken.length) yield { steps: inOrder(steps), cursor, isLast: false };
+      if (at < taken.length) yield { steps: inReplayOrder(steps), cursor, isLast: false };
       else {
         if (!isLast) cursor = page.next;
-        yield { steps: inOrder(steps), cursor, isLast };
+        yield { steps: inReplayOrder(steps), cursor, isLast };
       }
     }
     if (taken.length === 0) {
@@ -105,11 +105,6 @@ export async function* chunksOf(
       yield { steps: [], cursor, isLast };
     }
   }
-}
-
-function inOrder(steps: readonly ChunkStep[]): ChunkStep[] {
-  const byLetter = new Map(steps.map((step) => [step.letter, step]));
-  return inReplayOrder(steps.map(({ letter }) => letter)).map((letter) => byLetter.get(letter)!);
 }
 
 function cursorOf({ time, topic, partition, offset }: IndexedLetter): LetterCursor {

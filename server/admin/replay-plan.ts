@@ -32,6 +32,8 @@ export interface Step {
   readonly plan: ReplayPlan | { readonly action: "NOT_FOUND"; readonly why: string };
 }
 
+type LetterStep = Step & { readonly letter: IndexedLetter };
+
 /** What is to be done, in the order of doing. */
 export interface Plan {
   readonly steps: readonly Step[];
@@ -44,7 +46,7 @@ export interface Plan {
 export async function planNamed(options: PlanOptions, names: readonly DeadLetterIdentity[]): Promise<Plan> {
   const wanted = new Map(names.map((identity) => [formatDeadLetterName(identity), identity]));
   const found = await findLetters(options.database, [...wanted.values()]);
-  const steps = await planLetters(options, found.toSorted(byTime));
+  const steps = inReplayOrder(await planLetters(options, found.toSorted(byTime)));
   for (const { name } of steps) wanted.delete(name);
   const missing = Array.from(wanted.keys(), (name): Step => {
     return { name, letter: undefined, plan: { action: "NOT_FOUND", why: "There is no such dead letter." } };
@@ -67,7 +69,7 @@ export async function planChosen(
   limit: number,
 ): Promise<Plan> {
   const until = performance.now() + options.scanMs;
-  const steps: Step[] = [];
+  const steps: LetterStep[] = [];
   let [after, scanned, wanted] = [value.after, 0, limit];
   for (;;) {
     const page = await selectLetters(options.database, {
@@ -87,26 +89,20 @@ export async function planChosen(
     const isFull = wanted === 0 || steps.length >= MAX_PLANNED || performance.now() >= until;
     if (after === undefined || page.truncated || isFull) {
       const nextPageToken = after === undefined ? "" : encodePageToken(after, question);
-      return { steps: inOrder(steps), scanned, truncated: after !== undefined, nextPageToken };
+      return { steps: inReplayOrder(steps), scanned, truncated: after !== undefined, nextPageToken };
     }
   }
 }
 
-async function planLetters(options: PlanOptions, letters: readonly IndexedLetter[]): Promise<Step[]> {
-  const steps: Step[] = [];
+async function planLetters(options: PlanOptions, letters: readonly IndexedLetter[]): Promise<LetterStep[]> {
+  const steps: LetterStep[] = [];
   for (const letter of letters) {
     const plan =
       planByIndex(letter, options.owner) ??
       planReplay(letter, await readWhole(options, letter), options.owner);
     steps.push({ name: formatDeadLetterName(letter), letter, plan });
   }
-  return inOrder(steps);
-}
-
-function inOrder(steps: readonly Step[]): Step[] {
-  const byLetter = new Map(steps.map((step) => [step.letter, step]));
-  const letters = steps.flatMap(({ letter }) => (letter === undefined ? [] : [letter]));
-  return inReplayOrder(letters).map((letter) => byLetter.get(letter)!);
+  return steps;
 }
 
 /** Letters are read one at a time and let go, when they are planned and again when they are published: each may be 16 MiB. */
