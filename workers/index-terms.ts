@@ -23,9 +23,9 @@ const BUSY_PAUSE = 0.25;
 const MUCH_BYTES = 8 * 1024 * 1024;
 
 /**
- * Merges every second, and more often under load, what inserts have left in the pending lists of the term index. Searches find what is pending too, but
- * read all of it each time, so they slow down where no process has the role. Several may have it: an advisory lock keeps them
- * apart, and whoever finds it taken has nothing to do in that round.
+ * Merges every second, and more often under load, what inserts have left in the pending lists of the term index. Searches
+ * find what is pending too, but read all of it each time, so they slow down where no process has the role. Several may have
+ * it: an advisory lock keeps them apart, and whoever finds it taken has nothing to do in that round.
  */
 export function createIndexTerms({ db, telemetry, log, intervalMs = 1_000 }: IndexTermsOptions): Role {
   let fault: string | undefined = "the pending lists were not looked at yet";
