@@ -1,22 +1,13 @@
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { expect, test, vi } from "vitest";
 
 import { ReplayOutcome } from "#gen/weir/admin/v1/dead_letter_pb.ts";
 
-import { type OwnBroker, startOwnBroker } from "../kafka/own-broker.ts";
 import { readTopic } from "../support/topic.ts";
-import { publish, sql, usePoisoned } from "./poison.ts";
+import { publish, publishRefused, sql, usePoisonedBroker } from "./poison.ts";
 
 const LETTERS = 150;
 
-let broker: OwnBroker;
-beforeAll(async () => {
-  broker = await startOwnBroker();
-}, 120_000);
-afterAll(() => broker[Symbol.asyncDispose]());
-const suite = usePoisoned(() => ({
-  brokers: broker.address,
-  env: { WEIR_PUBLISH_TIMEOUT: "3s", WEIR_KAFKA_REQUEST_TIMEOUT: "3s" },
-}));
+const { suite, broker } = usePoisonedBroker();
 
 async function replayed(): Promise<number> {
   const [row] = await sql<{ count: number }>(
@@ -28,36 +19,16 @@ async function replayed(): Promise<number> {
 
 test("a replay that a broker's death stops midway says where, and run again goes on from there", async () => {
   // Of one key, so that the log's order is the letters'. The first event of each is refused by the store for now.
-  await sql(
-    suite.weir,
-    `create function break() returns trigger language plpgsql as $$ begin
-       raise exception 'not yet' using errcode = '22023'; end $$;
-     create trigger broken before insert on events.event for each row execute function break()`,
-  );
-  const text = (value: string): Buffer => Buffer.from(value);
-  await publish(
-    suite.weir,
-    Array.from({ length: LETTERS }, (_, n) => ({
-      key: text("/one"),
-      value: text(`${n}`),
-      headers: [
-        ["ce_specversion", text("1.0")],
-        ["ce_id", text(`${n}`)],
-        ["ce_source", text("/one")],
-        ["ce_type", text("com.example.one")],
-        ["ce_time", text(new Date().toISOString())],
-      ] as const,
-    })),
-  );
+  const mend = await publishRefused(suite.weir, LETTERS);
   await suite.untilListed(LETTERS);
-  await sql(suite.weir, "drop trigger broken on events.event");
+  await mend();
 
   const running = suite.clients.deadLetters.replayDeadLetters({ dryRun: false });
   await vi.waitFor(async () => expect(await replayed()).toBeGreaterThan(10), {
     timeout: 20_000,
     interval: 5,
   });
-  await broker.kill();
+  await broker().kill();
   const first = await running;
   expect(first.published).toBeGreaterThan(10);
   expect(first.published).toBeLessThan(LETTERS);
@@ -73,7 +44,7 @@ test("a replay that a broker's death stops midway says where, and run again goes
   );
   expect(await replayed()).toBe(first.published);
 
-  await broker.start();
+  await broker().start();
   const second = await vi.waitFor(() => suite.clients.deadLetters.replayDeadLetters({ dryRun: false }), {
     timeout: 40_000,
     interval: 500,
@@ -112,7 +83,7 @@ test("a call that its server's death cuts off stays in the audit as started", as
   await suite.untilListed(LETTERS + 1);
   const { deadLetters } = suite.clients;
   // The brokers take questions and answer none, so that the call is under way for a while.
-  broker.proxy.mode = "stall";
+  broker().proxy.mode = "stall";
   const cut = deadLetters.replayDeadLetters({ dryRun: false }).then(
     () => "answered",
     () => "cut off",

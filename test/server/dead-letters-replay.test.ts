@@ -8,39 +8,14 @@ import { ReplayAction, ReplayOutcome } from "#gen/weir/admin/v1/dead_letter_pb.t
 import { createWeirAdminClient } from "../../sdk/admin.ts";
 import { readTopic } from "../support/topic.ts";
 import { refusalOf } from "./clients.ts";
-import { publish, sql, usePoisoned } from "./poison.ts";
+import { POISON, publish, publishPoison, sql, usePoisoned } from "./poison.ts";
 
 const soon = { timeout: 20_000, interval: 50 };
 const bytes = (text: string): Buffer => Buffer.from(text);
 
 const suite = usePoisoned();
 
-const POISON = [
-  {
-    partition: 0,
-    key: bytes("/shop"),
-    value: bytes("no event"),
-    headers: [
-      ["twice", bytes("a")],
-      ["twice", null],
-      ["weir-principal", bytes("bob")],
-    ] as const,
-    timestamp: Date.now() - 5_000,
-  },
-  {
-    partition: 1,
-    value: bytes("{"),
-    headers: [["content-type", bytes("application/cloudevents+json")]] as const,
-  },
-  { partition: 0, key: new Uint8Array([0xff, 0]), value: new Uint8Array() },
-];
-
-beforeAll(async () => {
-  for (const [index, record] of POISON.entries()) {
-    await publish(suite.weir, [record]);
-    await suite.untilListed(index + 1);
-  }
-}, 90_000);
+beforeAll(() => publishPoison(suite), 90_000);
 
 describe("a replay", () => {
   test("is a plan unless the caller says otherwise, and publishes nothing", async () => {

@@ -1,4 +1,3 @@
-import { randomBytes } from "node:crypto";
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { Code } from "@connectrpc/connect";
 import { beforeAll, describe, expect, test } from "vitest";
@@ -6,39 +5,14 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { ReplayAction } from "#gen/weir/admin/v1/dead_letter_pb.ts";
 
 import { createClients, refusalOf } from "./clients.ts";
-import { publish, sql, usePoisoned } from "./poison.ts";
+import { POISON, publish, publishPoison, sql, usePoisoned } from "./poison.ts";
 
 const bytes = (text: string): Buffer => Buffer.from(text);
 
 const suite = usePoisoned();
 
-const POISON = [
-  {
-    partition: 0,
-    key: bytes("/shop"),
-    value: bytes("no event"),
-    headers: [
-      ["twice", bytes("a")],
-      ["twice", null],
-      ["weir-principal", bytes("bob")],
-    ] as const,
-    timestamp: Date.now() - 5_000,
-  },
-  {
-    partition: 1,
-    value: randomBytes(2_000),
-    headers: [["content-type", bytes("application/cloudevents+json")]] as const,
-  },
-  { partition: 0, key: new Uint8Array([0xff, 0]), value: new Uint8Array() },
-];
-
 describe("dead letters", () => {
-  beforeAll(async () => {
-    for (const [index, record] of POISON.entries()) {
-      await publish(suite.weir, [record]);
-      await suite.untilListed(index + 1);
-    }
-  }, 90_000);
+  beforeAll(() => publishPoison(suite), 90_000);
 
   test("are counted by partition, with what the topic holds", async () => {
     expect(await suite.clients.deadLetters.getDeadLetterDepth({})).toMatchObject({

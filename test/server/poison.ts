@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import pg from "pg";
 import { afterAll, beforeAll, expect, vi } from "vitest";
 
@@ -5,6 +6,7 @@ import { type OutgoingRecord } from "#kafka/ports.ts";
 import { createTelemetry } from "#runtime/telemetry.ts";
 
 import { brokerConnection, createKeptLog } from "../kafka/broker.ts";
+import { type OwnBroker, startOwnBroker } from "../kafka/own-broker.ts";
 import { kafkaClient } from "../support/kafka-client.ts";
 import { readTopic } from "../support/topic.ts";
 import { startWeir, type Weir, type WeirOptions } from "../support/weir.ts";
@@ -53,6 +55,76 @@ export async function sql<R extends pg.QueryResultRow>(
   } finally {
     await client.end();
   }
+}
+
+const bytes = (text: string): Buffer => Buffer.from(text);
+
+/** Three records that are no events: two of partition 0 and one of 1, which has 2,000 bytes. */
+export const POISON: readonly [PoisonRecord, PoisonRecord, PoisonRecord] = [
+  {
+    partition: 0,
+    key: bytes("/shop"),
+    value: bytes("no event"),
+    headers: [
+      ["twice", bytes("a")],
+      ["twice", null],
+      ["weir-principal", bytes("bob")],
+    ],
+    timestamp: Date.now() - 5_000,
+  },
+  {
+    partition: 1,
+    value: randomBytes(2_000),
+    headers: [["content-type", bytes("application/cloudevents+json")]],
+  },
+  { partition: 0, key: new Uint8Array([0xff, 0]), value: new Uint8Array() },
+];
+
+type PoisonRecord = Partial<OutgoingRecord> & { readonly value: Uint8Array };
+
+/** Publishes {@link POISON}, each once the one before is a dead letter. */
+export async function publishPoison(suite: Poisoned): Promise<void> {
+  for (const [index, record] of POISON.entries()) {
+    await publish(suite.weir, [record]);
+    await suite.untilListed(index + 1);
+  }
+}
+
+/** Has the store refuse every event, publishes so many of one key, numbered by id and value, and answers the way back. */
+export async function publishRefused(weir: Weir, count: number): Promise<() => Promise<void>> {
+  await sql(
+    weir,
+    `create function break() returns trigger language plpgsql as $$ begin
+       raise exception 'not yet' using errcode = '22023'; end $$;
+     create trigger broken before insert on events.event for each row execute function break()`,
+  );
+  await publish(
+    weir,
+    Array.from({ length: count }, (_, n) => ({
+      key: bytes("/one"),
+      value: bytes(`${n}`),
+      headers: [
+        ["ce_specversion", bytes("1.0")],
+        ["ce_id", bytes(`${n}`)],
+        ["ce_source", bytes("/one")],
+        ["ce_type", bytes("com.example.one")],
+        ["ce_time", bytes(new Date().toISOString())],
+      ],
+    })),
+  );
+  return async () => void (await sql(weir, "drop trigger broken on events.event"));
+}
+
+/** A suite's {@link Poisoned} on a broker of its own, whose requests are given up soon. */
+export function usePoisonedBroker(): { readonly suite: Poisoned; readonly broker: () => OwnBroker } {
+  let broker: OwnBroker;
+  beforeAll(async () => {
+    broker = await startOwnBroker();
+  }, 120_000);
+  afterAll(() => broker[Symbol.asyncDispose]());
+  const env = { WEIR_PUBLISH_TIMEOUT: "3s", WEIR_KAFKA_REQUEST_TIMEOUT: "3s" };
+  const suite = usePoisoned(() => ({ brokers: broker.address, env }));
+  return { suite, broker: () => broker };
 }
 
 /** What a suite about dead letters works with: a Weir with workers, and its dead letters. */

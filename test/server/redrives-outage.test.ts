@@ -1,25 +1,13 @@
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { expect, test, vi } from "vitest";
 
 import { type Redrive, RedriveState } from "#gen/weir/admin/v1/dead_letter_pb.ts";
 
-import { type OwnBroker, startOwnBroker } from "../kafka/own-broker.ts";
 import { readTopic } from "../support/topic.ts";
-import { publish, sql, usePoisoned } from "./poison.ts";
+import { publishRefused, sql, usePoisonedBroker } from "./poison.ts";
 
 const LETTERS = 2_000;
 
-let broker: OwnBroker;
-beforeAll(async () => {
-  broker = await startOwnBroker();
-}, 120_000);
-afterAll(() => broker[Symbol.asyncDispose]());
-const suite = usePoisoned(() => ({
-  brokers: broker.address,
-  env: {
-    WEIR_PUBLISH_TIMEOUT: "3s",
-    WEIR_KAFKA_REQUEST_TIMEOUT: "3s",
-  },
-}));
+const { suite, broker } = usePoisonedBroker();
 
 async function count(from: string): Promise<number> {
   const [row] = await sql<{ count: number }>(suite.weir, `select count(*)::int as count from ${from}`);
@@ -28,27 +16,7 @@ async function count(from: string): Promise<number> {
 
 test("a redrive that a broker's death stops goes on by itself, without a gap: each event is a row once", async () => {
   // The store takes none of them for now.
-  await sql(
-    suite.weir,
-    `create function break() returns trigger language plpgsql as $$ begin
-       raise exception 'not yet' using errcode = '22023'; end $$;
-     create trigger broken before insert on events.event for each row execute function break()`,
-  );
-  const text = (value: string): Buffer => Buffer.from(value);
-  await publish(
-    suite.weir,
-    Array.from({ length: LETTERS }, (_, n) => ({
-      key: text("/one"),
-      value: text(`${n}`),
-      headers: [
-        ["ce_specversion", text("1.0")],
-        ["ce_id", text(`${n}`)],
-        ["ce_source", text("/one")],
-        ["ce_type", text("com.example.one")],
-        ["ce_time", text(new Date().toISOString())],
-      ] as const,
-    })),
-  );
+  const mend = await publishRefused(suite.weir, LETTERS);
   const { deadLetters } = suite.clients;
   const seen = async (name: string): Promise<Redrive> => {
     const { redrive: found } = await deadLetters.getRedrive({ name });
@@ -59,20 +27,20 @@ test("a redrive that a broker's death stops goes on by itself, without a gap: ea
     timeout: 90_000,
     interval: 200,
   });
-  await sql(suite.weir, "drop trigger broken on events.event");
+  await mend();
 
   const { redrive } = await deadLetters.startRedrive({ maxPerSecond: 400, dryRun: false });
   const { name } = redrive!;
   await expect
     .poll(async () => (await seen(name)).counts?.replayed ?? 0n, { timeout: 20_000, interval: 20 })
     .toBeGreaterThan(0n);
-  await broker.kill();
+  await broker().kill();
   await expect.poll(async () => (await seen(name)).error, { timeout: 30_000, interval: 100 }).toMatch(/\w/);
   const stopped = await seen(name);
   expect(stopped.state).toBe(RedriveState.RUNNING);
   expect(stopped.counts!.replayed).toBeLessThan(BigInt(LETTERS));
 
-  await broker.start();
+  await broker().start();
   await expect
     .poll(async () => (await seen(name)).state, { timeout: 90_000, interval: 100 })
     .toBe(RedriveState.COMPLETED);
