@@ -1,16 +1,9 @@
-import { randomBytes } from "node:crypto";
-import { chmodSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import pg from "pg";
 
 import { migrate } from "#postgres/migrate.ts";
 import { createDatabase, type Database } from "#postgres/pool.ts";
 
-import { freePort } from "../dev/ports.ts";
-import { postgresBinaries } from "../dev/postgres-binaries.ts";
-import { postgresOwner } from "../dev/postgres-owner.ts";
-import { postgresUrl, startPostgres } from "../dev/postgres.ts";
+import { createServiceFolder, startLocalPostgres } from "../test/support/local-services.ts";
 import { silentLogger } from "../test/support/logger.ts";
 
 /** A PostgreSQL of the benchmark's own, as it is by default, fsync on. */
@@ -29,21 +22,10 @@ export interface Store {
 
 /** Starts it, in a temporary folder that goes when it stops. */
 export async function startServer(): Promise<Server> {
-  const user = postgresOwner();
-  const folder = mkdtempSync(join(tmpdir(), "weir-bench-"));
-  chmodSync(folder, 0o711);
-  const port = await freePort();
-  const password = randomBytes(16).toString("hex");
-  const child = await startPostgres({
-    binaries: await postgresBinaries(user, folder),
-    dataDir: join(folder, "postgres"),
-    logFile: join(folder, "postgres.log"),
-    port,
-    password,
-    user,
-  });
+  const { folder, remove } = createServiceFolder("weir-bench-");
+  const { urlOf, stop } = await startLocalPostgres(folder);
   async function query<R extends pg.QueryResultRow>(database: string, text: string): Promise<readonly R[]> {
-    const client = new pg.Client({ connectionString: postgresUrl(port, password, database) });
+    const client = new pg.Client({ connectionString: urlOf(database) });
     await client.connect();
     try {
       return (await client.query<R>(text)).rows;
@@ -54,7 +36,7 @@ export async function startServer(): Promise<Server> {
   return {
     async createStore(name, now) {
       await query("postgres", `create database ${name}`);
-      const url = postgresUrl(port, password, name);
+      const url = urlOf(name);
       await migrate({ url, logger: silentLogger, now });
       return {
         open: (poolSize) =>
@@ -70,8 +52,8 @@ export async function startServer(): Promise<Server> {
       };
     },
     async [Symbol.asyncDispose]() {
-      await child.stop();
-      rmSync(folder, { recursive: true, force: true });
+      await stop();
+      remove();
     },
   };
 }

@@ -1,5 +1,5 @@
 import { randomBytes, randomUUID } from "node:crypto";
-import { chmodSync, mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -18,10 +18,8 @@ import { createTelemetry } from "#runtime/telemetry.ts";
 
 import { type Child, startChild } from "../dev/child.ts";
 import { freePort } from "../dev/ports.ts";
-import { postgresBinaries } from "../dev/postgres-binaries.ts";
-import { postgresOwner } from "../dev/postgres-owner.ts";
-import { postgresUrl, startPostgres } from "../dev/postgres.ts";
 import { makeDeadLetters } from "../test/support/dead-letters.ts";
+import { createServiceFolder, startLocalPostgres } from "../test/support/local-services.ts";
 import { silentLogger } from "../test/support/logger.ts";
 import { deleteTopics } from "../test/support/topic.ts";
 import { printRow } from "./report.ts";
@@ -105,23 +103,11 @@ export async function run(args: readonly string[]): Promise<void> {
 
 async function makeBed(stack: AsyncDisposableStack): Promise<Bed> {
   const broker = stack.use(await openBroker());
-  const folder = mkdtempSync(join("/var/tmp", "weir-bench-"));
-  // PostgreSQL's user is another one where this runs as root.
-  chmodSync(folder, 0o711);
-  stack.defer(() => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
-  const user = postgresOwner();
-  const port = await freePort();
-  const password = randomBytes(16).toString("hex");
-  const postgres = await startPostgres({
-    binaries: await postgresBinaries(user, folder),
-    dataDir: join(folder, "postgres"),
-    logFile: join(folder, "postgres.log"),
-    port,
-    password,
-    user,
-  });
-  stack.defer(() => postgres.stop());
-  const databaseUrl = postgresUrl(port, password, "postgres");
+  const { folder, remove } = createServiceFolder("weir-bench-");
+  stack.defer(remove);
+  const { urlOf, stop } = await startLocalPostgres(folder);
+  stack.defer(stop);
+  const databaseUrl = urlOf("postgres");
   await migrate({ url: databaseUrl, logger: silentLogger });
   const db = stack.use(
     createDatabase({

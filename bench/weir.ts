@@ -7,9 +7,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { SignJWT } from "jose";
 
 import { type Child, describeEnd, startChild } from "../dev/child.ts";
-import { cacheFolder, fetchKafkaJars } from "../dev/kafka-jars.ts";
-import { startKafka } from "../dev/kafka.ts";
 import { freePort } from "../dev/ports.ts";
+import { createServiceFolder, startLocalKafka } from "../test/support/local-services.ts";
 import { deleteTopics } from "../test/support/topic.ts";
 
 /** The broker of a bench. */
@@ -22,21 +21,13 @@ export interface BenchBroker extends AsyncDisposable {
 export async function openBroker(): Promise<BenchBroker> {
   const given = process.env["WEIR_KAFKA_BROKERS"];
   if (given !== undefined) return { address: given, [Symbol.asyncDispose]: async () => {} };
-  const folder = mkdtempSync(join(tmpdir(), "weir-bench-"));
-  const jars = await fetchKafkaJars(cacheFolder(), { say: (line) => process.stderr.write(`${line}\n`) });
-  const [port, controllerPort] = [await freePort(), await freePort()];
-  const child = await startKafka({
-    jars,
-    dataDir: join(folder, "kafka"),
-    logDir: folder,
-    port,
-    controllerPort,
-  });
+  const { folder, remove } = createServiceFolder("weir-bench-");
+  const { address, stop } = await startLocalKafka(folder);
   return {
-    address: `127.0.0.1:${port}`,
+    address,
     async [Symbol.asyncDispose]() {
-      await child.stop();
-      rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
+      await stop();
+      remove();
     },
   };
 }

@@ -1,16 +1,9 @@
-import { randomBytes } from "node:crypto";
-import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { type TestProject } from "vitest/node";
 
 import { identify, isAlive, type ProcessIdentity } from "../../dev/identity.ts";
-import { cacheFolder, fetchKafkaJars } from "../../dev/kafka-jars.ts";
-import { startKafka } from "../../dev/kafka.ts";
-import { freePort } from "../../dev/ports.ts";
-import { postgresBinaries } from "../../dev/postgres-binaries.ts";
-import { canEnter, postgresOwner } from "../../dev/postgres-owner.ts";
-import { postgresUrl, startPostgres } from "../../dev/postgres.ts";
+import { createServiceFolder, startLocalKafka, startLocalPostgres } from "./local-services.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
@@ -46,7 +39,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const useContainers = process.env["WEIR_TEST_SERVICES"] === "containers";
   const starting = [
     provided("WEIR_TEST_KAFKA_BROKERS") ??
-      (useContainers ? (await import("./containers.ts")).startKafkaContainer() : localKafka(folder)),
+      (useContainers ? (await import("./containers.ts")).startKafkaContainer() : startLocalKafka(folder)),
     provided("WEIR_TEST_DATABASE_URL") ??
       (useContainers ? (await import("./containers.ts")).startPostgresContainer() : localPostgres(folder)),
   ] as const;
@@ -74,49 +67,17 @@ function provided(variable: string): Promise<Service> | undefined {
   return address === undefined ? undefined : Promise.resolve({ address, stop: async () => {} });
 }
 
-async function localKafka(folder: string): Promise<Service> {
-  const jars = await fetchKafkaJars(cacheFolder(), {
-    say: (line) => process.stderr.write(`${line}\n`),
-  });
-  const [port, controllerPort] = [await freePort(), await freePort()];
-  const child = await startKafka({
-    jars,
-    dataDir: join(folder, "kafka"),
-    logDir: folder,
-    port,
-    controllerPort,
-  });
-  return { address: `127.0.0.1:${port}`, stop: () => child.stop() };
-}
-
 async function localPostgres(folder: string): Promise<Service> {
-  const user = postgresOwner();
-  const port = await freePort();
-  const password = randomBytes(16).toString("hex");
-  const child = await startPostgres({
-    binaries: await postgresBinaries(user, folder),
-    dataDir: join(folder, "postgres"),
-    logFile: join(folder, "postgres.log"),
-    port,
-    password,
-    user,
-    settings: { max_connections: "200" },
-  });
-  return { address: postgresUrl(port, password, "postgres"), stop: () => child.stop() };
+  const { urlOf, stop } = await startLocalPostgres(folder, { max_connections: "200" });
+  return { address: urlOf("postgres"), stop };
 }
 
 /** A fresh folder that PostgreSQL's user can reach, whatever TMPDIR says. */
 function createRunFolder(): string {
-  const user = postgresOwner();
-  for (const parent of [tmpdir(), "/var/tmp"]) {
-    if (user !== undefined && !canEnter(user, parent)) continue;
-    removeAbandoned(parent);
-    const folder = mkdtempSync(join(parent, PREFIX));
-    chmodSync(folder, 0o711);
-    writeFileSync(join(folder, OWNER), JSON.stringify(identify(process.pid)));
-    return folder;
-  }
-  throw new Error(`The user of PostgreSQL can enter neither ${tmpdir()} nor /var/tmp: set TMPDIR.`);
+  const { folder } = createServiceFolder(PREFIX);
+  writeFileSync(join(folder, OWNER), JSON.stringify(identify(process.pid)));
+  removeAbandoned(dirname(folder));
+  return folder;
 }
 
 /** Removes the folders of runs that were killed; their processes went with them. */
