@@ -31,7 +31,8 @@ describe("a publisher repeats", () => {
     await expect.poll(() => log).toEqual(["a0", "b0", "b1"]);
     const second = ["a3", "b2"].map(publish);
     await expect.poll(() => log).toContain("b2");
-    expect(calls.flat()).not.toContain("a3");
+    // A repeat of the first that wait may take it along, but it never goes ahead of them.
+    expect(calls.filter((ids) => ids.includes("a3") && !ids.includes("a1"))).toEqual([]);
     isDown = false;
     await Promise.all([...first, ...second]);
     expect(log.filter((id) => id.startsWith("a"))).toEqual(["a0", "a1", "a2", "a3"]);

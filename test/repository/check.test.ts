@@ -13,6 +13,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { stripVTControlCharacters } from "node:util";
 import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
 
 // `npm run check` on a copy of the repository that has gone astray: it must say so, and where.
@@ -69,7 +70,8 @@ interface Checked {
 function check(parts: readonly string[], variables: Readonly<Record<string, string>> = {}): Checked {
   const env = { ...process.env, ...variables };
   const run = spawnSync(process.execPath, [join(copy, "dev/check.ts"), ...parts], { encoding: "utf8", env });
-  const output = run.stdout + run.stderr;
+  // A CI may ask its tools for colours.
+  const output = stripVTControlCharacters(run.stdout + run.stderr);
   const failed = [...output.matchAll(/FAILED +(\S+)/g)].map(([, part]) => part ?? "");
   return { status: run.status, failed, output };
 }
