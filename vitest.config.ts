@@ -27,9 +27,10 @@ export default defineConfig({
           globalSetup: "./test/support/services.ts",
           execArgv,
           expect: { poll },
-          // Suites share two processors with a broker and a database, and some of them kill processes. Two at a time are done in
-          // half the time, but what some of them expect of the clock then fails now and then.
-          fileParallelism: false,
+          // Most suites wait more than they work: two at a time are done in little more than half the time, also on two
+          // processors, which they share with a broker and a database.
+          maxWorkers: 2,
+          sequence: { groupOrder: 1 },
           testTimeout: 30_000,
           hookTimeout: 60_000,
         },
