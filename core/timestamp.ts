@@ -15,15 +15,31 @@ const MAX_TEXT = 4_096;
  * protobuf timestamp nor PostgreSQL can hold one. undefined where the text is none: `readTimestamp` says why.
  */
 export function parseTimestamp(text: string): Timestamp | undefined {
-  const read = readTimestamp(text);
+  const read = parse(text);
   return typeof read === "string" ? undefined : read;
 }
 
 /** `parseTimestamp`, with what is wrong with a text that is none, as the rest of a sentence. */
 export function readTimestamp(text: string): Timestamp | string {
-  if (text.length > MAX_TEXT || !SHAPE.test(text)) {
-    return 'must be an RFC 3339 date and time with an offset, such as "2026-11-01T09:30:00Z" or "2026-11-01T10:30:00.5+01:00"';
-  }
+  const read = parse(text);
+  return typeof read === "string" ? WRONG[read] : read;
+}
+
+/** Apart from the parser, so that a page that never tells them does not load them. */
+const WRONG = {
+  shape:
+    'must be an RFC 3339 date and time with an offset, such as "2026-11-01T09:30:00Z" or "2026-11-01T10:30:00.5+01:00"',
+  year: "must have a year from 0001 to 9999",
+  month: "has no such month",
+  day: "has no such day",
+  leap: "is a leap second (:60), which cannot be kept; send :59 or the second after",
+  time: "has no such time of day",
+  offset: "has no such offset from UTC",
+  range: "must lie in the years 0001 to 9999 of UTC",
+} as const;
+
+function parse(text: string): Timestamp | keyof typeof WRONG {
+  if (text.length > MAX_TEXT || !SHAPE.test(text)) return "shape";
   const isUtc = (text.charCodeAt(text.length - 1) | 0x20) === 0x7a;
   const offsetAt = text.length - (isUtc ? 1 : 6);
   const year = twoDigitsAt(text, 0) * 100 + twoDigitsAt(text, 2);
@@ -34,15 +50,15 @@ export function readTimestamp(text: string): Timestamp | string {
   const second = twoDigitsAt(text, 17);
   const offsetHour = isUtc ? 0 : twoDigitsAt(text, offsetAt + 1);
   const offsetMinute = isUtc ? 0 : twoDigitsAt(text, offsetAt + 4);
-  if (year < 1) return "must have a year from 0001 to 9999";
-  if (month < 1 || month > 12) return "has no such month";
-  if (day < 1 || day > daysOfMonth(year, month)) return "has no such day";
-  if (second === 60) return "is a leap second (:60), which cannot be kept; send :59 or the second after";
-  if (hour > 23 || minute > 59 || second > 59) return "has no such time of day";
-  if (offsetHour > 23 || offsetMinute > 59) return "has no such offset from UTC";
+  if (year < 1) return "year";
+  if (month < 1 || month > 12) return "month";
+  if (day < 1 || day > daysOfMonth(year, month)) return "day";
+  if (second === 60) return "leap";
+  if (hour > 23 || minute > 59 || second > 59) return "time";
+  if (offsetHour > 23 || offsetMinute > 59) return "offset";
   const offset = (text[offsetAt] === "-" ? -1 : 1) * (offsetHour * 3600 + offsetMinute * 60);
   const seconds = daysSince1970(year, month, day) * DAY + hour * 3600 + minute * 60 + second - offset;
-  if (seconds < FIRST_SECOND || seconds > LAST_SECOND) return "must lie in the years 0001 to 9999 of UTC";
+  if (seconds < FIRST_SECOND || seconds > LAST_SECOND) return "range";
   return { text, seconds, nanos: nanosAt(text, 20, offsetAt) };
 }
 

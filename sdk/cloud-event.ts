@@ -1,7 +1,7 @@
-import { create } from "@bufbuild/protobuf";
+import { create, toJson } from "@bufbuild/protobuf";
 import { base64Encode } from "@bufbuild/protobuf/wire";
 import { timestampFromDate, TimestampSchema } from "@bufbuild/protobuf/wkt";
-import { parseTimestamp, timestampFrom } from "../core/timestamp.ts";
+import { parseTimestamp } from "../core/timestamp.ts";
 import { type CloudEvent, CloudEventSchema } from "./gen/io/cloudevents/v1/cloudevents_pb.ts";
 
 /** The value of an extension attribute: text, a 32-bit integer, a boolean, a time (to the millisecond) or bytes. */
@@ -115,7 +115,8 @@ export function dataOf(event: CloudEvent | undefined): Uint8Array | undefined {
 
 /**
  * An attribute's value as its CloudEvents string: subject, time (RFC 3339, UTC), datacontenttype, dataschema or an
- * extension; undefined where the event does not have it.
+ * extension; undefined where the event does not have it. Throws an Error for a time outside the years 0001 to 9999, which no
+ * stored event has.
  *
  * @example
  * ```ts
@@ -128,7 +129,7 @@ export function attributeOf(event: CloudEvent | undefined, name: string): string
   if (attr?.case === undefined) return undefined;
   switch (attr.case) {
     case "ceTimestamp":
-      return timestampFrom(Number(attr.value.seconds), attr.value.nanos).text;
+      return toJson(TimestampSchema, attr.value);
     case "ceBytes":
       return base64Encode(attr.value);
     default:

@@ -9,4 +9,11 @@ export { type Event, type LogPosition, type Receipt, Severity, Stage } from "./g
 export { PublishError, type PublishReason } from "./publish-error.ts";
 export { type Publisher, type PublisherOptions } from "./publisher.ts";
 export { IngestService } from "./gen/weir/v1/ingest_pb.ts";
-export { SearchService } from "./gen/weir/v1/search_pb.ts";
+export {
+  type Facet,
+  type Histogram,
+  type MissingSummary,
+  SearchService,
+  Summary,
+  type Total,
+} from "./gen/weir/v1/search_pb.ts";

@@ -42,7 +42,9 @@ const MAX_PAGE_SIZE = 500;
 const RETRY_AFTER_MS = 1_000;
 
 /** weir.v1.SearchService over the store. A page is one statement. */
-export function createSearchService(options: SearchServiceOptions): ServiceImpl<typeof SearchService> {
+export function createSearchService(
+  options: SearchServiceOptions,
+): Partial<ServiceImpl<typeof SearchService>> {
   const { database } = options;
   return {
     async searchEvents(request, { signal }) {

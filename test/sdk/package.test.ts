@@ -48,6 +48,7 @@ console.log(JSON.stringify([
       "SearchService",
       "Severity",
       "Stage",
+      "Summary",
       "attributeOf",
       "cloudEvent",
       "createWeirClient",

@@ -139,6 +139,7 @@ const STREAMS = [
   "grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
   "weir.admin.v1.AccountingService/AuditLog",
   "weir.v1.IngestService/StreamEvents",
+  "weir.v1.SearchService/ExportEvents",
 ];
 
 const SOURCES = [

@@ -2,20 +2,20 @@
 // @generated from file weir/v1/search.proto (package weir.v1, syntax proto3)
 /* eslint-disable */
 
-import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
-import type { Timestamp } from "@bufbuild/protobuf/wkt";
-import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
-import type { Event } from "./event_pb.ts";
+import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
+import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
+import { file_google_protobuf_duration, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
+import type { Event, Severity } from "./event_pb.ts";
 import { file_weir_v1_event } from "./event_pb.ts";
 import { file_weir_v1_options } from "./options_pb.ts";
-import type { Message } from "@bufbuild/protobuf";
+import type { Message, UnknownEnum } from "@bufbuild/protobuf";
 
 /**
  * Describes the file weir/v1/search.proto.
  */
 export const file_weir_v1_search: GenFile = /*@__PURE__*/
-  fileDesc("ChR3ZWlyL3YxL3NlYXJjaC5wcm90bxIHd2Vpci52MSJeChNTZWFyY2hFdmVudHNSZXF1ZXN0Eg4KBmZpbHRlchgBIAEoCRIQCghvcmRlcl9ieRgCIAEoCRIRCglwYWdlX3NpemUYAyABKAUSEgoKcGFnZV90b2tlbhgEIAEoCSJPChRTZWFyY2hFdmVudHNSZXNwb25zZRIeCgZldmVudHMYASADKAsyDi53ZWlyLnYxLkV2ZW50EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSJJCg9HZXRFdmVudFJlcXVlc3QSDAoEbmFtZRgBIAEoCRIoCgR0aW1lGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJiChBHZXRFdmVudFJlc3BvbnNlEh0KBWV2ZW50GAEgASgLMg4ud2Vpci52MS5FdmVudBIvCgtvdGhlcl90aW1lcxgCIAMoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAyxQEKDVNlYXJjaFNlcnZpY2USXwoMU2VhcmNoRXZlbnRzEhwud2Vpci52MS5TZWFyY2hFdmVudHNSZXF1ZXN0Gh0ud2Vpci52MS5TZWFyY2hFdmVudHNSZXNwb25zZSISkAIBiucYC2V2ZW50cy5yZWFkElMKCEdldEV2ZW50Ehgud2Vpci52MS5HZXRFdmVudFJlcXVlc3QaGS53ZWlyLnYxLkdldEV2ZW50UmVzcG9uc2UiEpACAYrnGAtldmVudHMucmVhZGIGcHJvdG8z", [file_google_protobuf_timestamp, file_weir_v1_event, file_weir_v1_options]);
+  fileDesc("ChR3ZWlyL3YxL3NlYXJjaC5wcm90bxIHd2Vpci52MSKDAQoTU2VhcmNoRXZlbnRzUmVxdWVzdBIOCgZmaWx0ZXIYASABKAkSEAoIb3JkZXJfYnkYAiABKAkSEQoJcGFnZV9zaXplGAMgASgFEhIKCnBhZ2VfdG9rZW4YBCABKAkSIwoJc3VtbWFyaWVzGAUgAygOMhAud2Vpci52MS5TdW1tYXJ5It8BChRTZWFyY2hFdmVudHNSZXNwb25zZRIeCgZldmVudHMYASADKAsyDi53ZWlyLnYxLkV2ZW50EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCRIeCgZmYWNldHMYAyADKAsyDi53ZWlyLnYxLkZhY2V0EiUKCWhpc3RvZ3JhbRgEIAEoCzISLndlaXIudjEuSGlzdG9ncmFtEh0KBXRvdGFsGAUgASgLMg4ud2Vpci52MS5Ub3RhbBIoCgdtaXNzaW5nGAYgAygLMhcud2Vpci52MS5NaXNzaW5nU3VtbWFyeSJLCgVGYWNldBINCgVmaWVsZBgBIAEoCRIjCgZ2YWx1ZXMYAiADKAsyEy53ZWlyLnYxLkZhY2V0VmFsdWUSDgoGY2FwcGVkGAMgASgIIioKCkZhY2V0VmFsdWUSDQoFdmFsdWUYASABKAkSDQoFY291bnQYAiABKAMiYwoJSGlzdG9ncmFtEisKCGludGVydmFsGAEgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEikKB2J1Y2tldHMYAiADKAsyGC53ZWlyLnYxLkhpc3RvZ3JhbUJ1Y2tldCKDAQoPSGlzdG9ncmFtQnVja2V0Ei4KCnN0YXJ0X3RpbWUYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg0KBWNvdW50GAIgASgDEjEKEWNvdW50X2J5X3NldmVyaXR5GAMgAygLMhYud2Vpci52MS5TZXZlcml0eUNvdW50IkMKDVNldmVyaXR5Q291bnQSIwoIc2V2ZXJpdHkYASABKA4yES53ZWlyLnYxLlNldmVyaXR5Eg0KBWNvdW50GAIgASgDIiYKBVRvdGFsEg0KBWNvdW50GAEgASgDEg4KBmNhcHBlZBgCIAEoCCJUCg5NaXNzaW5nU3VtbWFyeRIhCgdzdW1tYXJ5GAEgASgOMhAud2Vpci52MS5TdW1tYXJ5Eg4KBnJlYXNvbhgCIAEoCRIPCgdtZXNzYWdlGAMgASgJIksKE0V4cG9ydEV2ZW50c1JlcXVlc3QSDgoGZmlsdGVyGAEgASgJEhAKCG9yZGVyX2J5GAIgASgJEhIKCnBhZ2VfdG9rZW4YAyABKAkiTwoURXhwb3J0RXZlbnRzUmVzcG9uc2USHgoGZXZlbnRzGAEgAygLMg4ud2Vpci52MS5FdmVudBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiSQoPR2V0RXZlbnRSZXF1ZXN0EgwKBG5hbWUYASABKAkSKAoEdGltZRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiYgoQR2V0RXZlbnRSZXNwb25zZRIdCgVldmVudBgBIAEoCzIOLndlaXIudjEuRXZlbnQSLwoLb3RoZXJfdGltZXMYAiADKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wKnIKB1N1bW1hcnkSFwoTU1VNTUFSWV9VTlNQRUNJRklFRBAAEhIKDlNVTU1BUllfRkFDRVRTEAESFQoRU1VNTUFSWV9ISVNUT0dSQU0QAhIRCg1TVU1NQVJZX1RPVEFMEAMSEAoMU1VNTUFSWV9OT05FEAQyqAIKDVNlYXJjaFNlcnZpY2USXwoMU2VhcmNoRXZlbnRzEhwud2Vpci52MS5TZWFyY2hFdmVudHNSZXF1ZXN0Gh0ud2Vpci52MS5TZWFyY2hFdmVudHNSZXNwb25zZSISkAIBiucYC2V2ZW50cy5yZWFkElMKCEdldEV2ZW50Ehgud2Vpci52MS5HZXRFdmVudFJlcXVlc3QaGS53ZWlyLnYxLkdldEV2ZW50UmVzcG9uc2UiEpACAYrnGAtldmVudHMucmVhZBJhCgxFeHBvcnRFdmVudHMSHC53ZWlyLnYxLkV4cG9ydEV2ZW50c1JlcXVlc3QaHS53ZWlyLnYxLkV4cG9ydEV2ZW50c1Jlc3BvbnNlIhKQAgGK5xgLZXZlbnRzLnJlYWQwAWIGcHJvdG8z", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_weir_v1_event, file_weir_v1_options]);
 
 /**
  * The request of SearchEvents.
@@ -24,7 +24,7 @@ export const file_weir_v1_search: GenFile = /*@__PURE__*/
  */
 export type SearchEventsRequest = Message<"weir.v1.SearchEventsRequest"> & {
   /**
-   * Which events. Only the empty filter, all of them, is served yet.
+   * Which events: the filter language of docs/filter.md (AIP-160). Empty: all.
    *
    * @generated from field: string filter = 1;
    */
@@ -50,6 +50,13 @@ export type SearchEventsRequest = Message<"weir.v1.SearchEventsRequest"> & {
    * @generated from field: string page_token = 4;
    */
   pageToken: string;
+
+  /**
+   * What to sum up. Empty: all on a first page, none on a later one, which then is a single query.
+   *
+   * @generated from field: repeated weir.v1.Summary summaries = 5;
+   */
+  summaries: Summary[];
 };
 
 /**
@@ -78,6 +85,35 @@ export type SearchEventsResponse = Message<"weir.v1.SearchEventsResponse"> & {
    * @generated from field: string next_page_token = 2;
    */
   nextPageToken: string;
+
+  /**
+   * For each field, the values that the matching events have most often. A facet leaves out what the filter says of its own
+   * field (at the top level, joined by AND), so that it shows what else could be chosen.
+   *
+   * @generated from field: repeated weir.v1.Facet facets = 3;
+   */
+  facets: Facet[];
+
+  /**
+   * How many events match, over time. Absent where it was not asked for, could not be made, or nothing matches.
+   *
+   * @generated from field: weir.v1.Histogram histogram = 4;
+   */
+  histogram?: Histogram | undefined;
+
+  /**
+   * How many events match in all. Absent where it was not asked for or could not be counted.
+   *
+   * @generated from field: weir.v1.Total total = 5;
+   */
+  total?: Total | undefined;
+
+  /**
+   * The summaries that were asked for and could not be made, each with its reason. The page is whole all the same.
+   *
+   * @generated from field: repeated weir.v1.MissingSummary missing = 6;
+   */
+  missing: MissingSummary[];
 };
 
 /**
@@ -86,6 +122,290 @@ export type SearchEventsResponse = Message<"weir.v1.SearchEventsResponse"> & {
  */
 export const SearchEventsResponseSchema: GenMessage<SearchEventsResponse> = /*@__PURE__*/
   messageDesc(file_weir_v1_search, 1);
+
+/**
+ * The values of one field, most frequent first.
+ *
+ * @generated from message weir.v1.Facet
+ */
+export type Facet = Message<"weir.v1.Facet"> & {
+  /**
+   * The field as a filter names it: type, source, subject, severity, tags, or ext.NAME of a configured extension
+   * (WEIR_SEARCH_FACET_EXTENSIONS).
+   *
+   * @generated from field: string field = 1;
+   */
+  field: string;
+
+  /**
+   * At most 20. Events without the field are in none.
+   *
+   * @generated from field: repeated weir.v1.FacetValue values = 2;
+   */
+  values: FacetValue[];
+
+  /**
+   * Whether the counts are of the newest 50,000 matching events alone, since there are more.
+   *
+   * @generated from field: bool capped = 3;
+   */
+  capped: boolean;
+};
+
+/**
+ * Describes the message weir.v1.Facet.
+ * Use `create(FacetSchema)` to create a new message.
+ */
+export const FacetSchema: GenMessage<Facet> = /*@__PURE__*/
+  messageDesc(file_weir_v1_search, 2);
+
+/**
+ * One value of a facet.
+ *
+ * @generated from message weir.v1.FacetValue
+ */
+export type FacetValue = Message<"weir.v1.FacetValue"> & {
+  /**
+   * As a filter takes it, without quotes; of severity the name of the range, such as "ERROR".
+   *
+   * @generated from field: string value = 1;
+   */
+  value: string;
+
+  /**
+   * How many of the events have it.
+   *
+   * @generated from field: int64 count = 2;
+   */
+  count: bigint;
+};
+
+/**
+ * Describes the message weir.v1.FacetValue.
+ * Use `create(FacetValueSchema)` to create a new message.
+ */
+export const FacetValueSchema: GenMessage<FacetValue> = /*@__PURE__*/
+  messageDesc(file_weir_v1_search, 3);
+
+/**
+ * Events over time, in intervals of one length, without holes between the first and the last.
+ *
+ * @generated from message weir.v1.Histogram
+ */
+export type Histogram = Message<"weir.v1.Histogram"> & {
+  /**
+   * The length of an interval: the shortest of 1, 5, 15, 30 s; 1, 5, 15, 30 min; 1, 3, 6, 12 h; 1, 7, 30 d that makes 120
+   * intervals or fewer.
+   *
+   * @generated from field: google.protobuf.Duration interval = 1;
+   */
+  interval?: Duration | undefined;
+
+  /**
+   * At most 120, oldest first. Their starts are whole multiples of the interval since 1970 (UTC).
+   *
+   * @generated from field: repeated weir.v1.HistogramBucket buckets = 2;
+   */
+  buckets: HistogramBucket[];
+};
+
+/**
+ * Describes the message weir.v1.Histogram.
+ * Use `create(HistogramSchema)` to create a new message.
+ */
+export const HistogramSchema: GenMessage<Histogram> = /*@__PURE__*/
+  messageDesc(file_weir_v1_search, 4);
+
+/**
+ * The events of one interval.
+ *
+ * @generated from message weir.v1.HistogramBucket
+ */
+export type HistogramBucket = Message<"weir.v1.HistogramBucket"> & {
+  /**
+   * The start, which belongs to the interval; the end does not.
+   *
+   * @generated from field: google.protobuf.Timestamp start_time = 1;
+   */
+  startTime?: Timestamp | undefined;
+
+  /**
+   * How many events.
+   *
+   * @generated from field: int64 count = 2;
+   */
+  count: bigint;
+
+  /**
+   * How many of them by range of severity, the least grave first; without those that are 0. Events without severity are
+   * under SEVERITY_UNSPECIFIED.
+   *
+   * @generated from field: repeated weir.v1.SeverityCount count_by_severity = 3;
+   */
+  countBySeverity: SeverityCount[];
+};
+
+/**
+ * Describes the message weir.v1.HistogramBucket.
+ * Use `create(HistogramBucketSchema)` to create a new message.
+ */
+export const HistogramBucketSchema: GenMessage<HistogramBucket> = /*@__PURE__*/
+  messageDesc(file_weir_v1_search, 5);
+
+/**
+ * How many events are of a range of severity.
+ *
+ * @generated from message weir.v1.SeverityCount
+ */
+export type SeverityCount = Message<"weir.v1.SeverityCount"> & {
+  /**
+   * The range.
+   *
+   * @generated from field: weir.v1.Severity severity = 1;
+   */
+  severity: Severity;
+
+  /**
+   * How many.
+   *
+   * @generated from field: int64 count = 2;
+   */
+  count: bigint;
+};
+
+/**
+ * Describes the message weir.v1.SeverityCount.
+ * Use `create(SeverityCountSchema)` to create a new message.
+ */
+export const SeverityCountSchema: GenMessage<SeverityCount> = /*@__PURE__*/
+  messageDesc(file_weir_v1_search, 6);
+
+/**
+ * How many events match.
+ *
+ * @generated from message weir.v1.Total
+ */
+export type Total = Message<"weir.v1.Total"> & {
+  /**
+   * The number, at most 10,001.
+   *
+   * @generated from field: int64 count = 1;
+   */
+  count: bigint;
+
+  /**
+   * Whether there are more than 10,000; count is 10,001 then.
+   *
+   * @generated from field: bool capped = 2;
+   */
+  capped: boolean;
+};
+
+/**
+ * Describes the message weir.v1.Total.
+ * Use `create(TotalSchema)` to create a new message.
+ */
+export const TotalSchema: GenMessage<Total> = /*@__PURE__*/
+  messageDesc(file_weir_v1_search, 7);
+
+/**
+ * A summary that was asked for and is not there.
+ *
+ * @generated from message weir.v1.MissingSummary
+ */
+export type MissingSummary = Message<"weir.v1.MissingSummary"> & {
+  /**
+   * Which one.
+   *
+   * @generated from field: weir.v1.Summary summary = 1;
+   */
+  summary: Summary;
+
+  /**
+   * Why, such as QUERY_TIMEOUT: a reason of google.rpc.ErrorInfo.
+   *
+   * @generated from field: string reason = 2;
+   */
+  reason: string;
+
+  /**
+   * The same for a person, with what to do.
+   *
+   * @generated from field: string message = 3;
+   */
+  message: string;
+};
+
+/**
+ * Describes the message weir.v1.MissingSummary.
+ * Use `create(MissingSummarySchema)` to create a new message.
+ */
+export const MissingSummarySchema: GenMessage<MissingSummary> = /*@__PURE__*/
+  messageDesc(file_weir_v1_search, 8);
+
+/**
+ * The request of ExportEvents.
+ *
+ * @generated from message weir.v1.ExportEventsRequest
+ */
+export type ExportEventsRequest = Message<"weir.v1.ExportEventsRequest"> & {
+  /**
+   * As of SearchEvents.
+   *
+   * @generated from field: string filter = 1;
+   */
+  filter: string;
+
+  /**
+   * As of SearchEvents.
+   *
+   * @generated from field: string order_by = 2;
+   */
+  orderBy: string;
+
+  /**
+   * Where to go on: next_page_token of the last message that came, or of a page of SearchEvents, with the same filter and
+   * order_by.
+   *
+   * @generated from field: string page_token = 3;
+   */
+  pageToken: string;
+};
+
+/**
+ * Describes the message weir.v1.ExportEventsRequest.
+ * Use `create(ExportEventsRequestSchema)` to create a new message.
+ */
+export const ExportEventsRequestSchema: GenMessage<ExportEventsRequest> = /*@__PURE__*/
+  messageDesc(file_weir_v1_search, 9);
+
+/**
+ * Some of the events of an export.
+ *
+ * @generated from message weir.v1.ExportEventsResponse
+ */
+export type ExportEventsResponse = Message<"weir.v1.ExportEventsResponse"> & {
+  /**
+   * The next events, in order, with data.
+   *
+   * @generated from field: repeated weir.v1.Event events = 1;
+   */
+  events: Event[];
+
+  /**
+   * Where to go on after these.
+   *
+   * @generated from field: string next_page_token = 2;
+   */
+  nextPageToken: string;
+};
+
+/**
+ * Describes the message weir.v1.ExportEventsResponse.
+ * Use `create(ExportEventsResponseSchema)` to create a new message.
+ */
+export const ExportEventsResponseSchema: GenMessage<ExportEventsResponse> = /*@__PURE__*/
+  messageDesc(file_weir_v1_search, 10);
 
 /**
  * The request of GetEvent.
@@ -114,7 +434,7 @@ export type GetEventRequest = Message<"weir.v1.GetEventRequest"> & {
  * Use `create(GetEventRequestSchema)` to create a new message.
  */
 export const GetEventRequestSchema: GenMessage<GetEventRequest> = /*@__PURE__*/
-  messageDesc(file_weir_v1_search, 2);
+  messageDesc(file_weir_v1_search, 11);
 
 /**
  * The answer of GetEvent.
@@ -142,7 +462,62 @@ export type GetEventResponse = Message<"weir.v1.GetEventResponse"> & {
  * Use `create(GetEventResponseSchema)` to create a new message.
  */
 export const GetEventResponseSchema: GenMessage<GetEventResponse> = /*@__PURE__*/
-  messageDesc(file_weir_v1_search, 3);
+  messageDesc(file_weir_v1_search, 12);
+
+/**
+ * What sums up all events that match, beside the page.
+ *
+ * @generated from enum weir.v1.Summary
+ */
+export const Summary = {
+  /**
+   * Not said.
+   *
+   * @generated from enum value: SUMMARY_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * facets.
+   *
+   * @generated from enum value: SUMMARY_FACETS = 1;
+   */
+  FACETS: 1,
+
+  /**
+   * histogram.
+   *
+   * @generated from enum value: SUMMARY_HISTOGRAM = 2;
+   */
+  HISTOGRAM: 2,
+
+  /**
+   * total.
+   *
+   * @generated from enum value: SUMMARY_TOTAL = 3;
+   */
+  TOTAL: 3,
+
+  /**
+   * None of them. Beside another it means nothing.
+   *
+   * @generated from enum value: SUMMARY_NONE = 4;
+   */
+  NONE: 4,
+} as const;
+
+/**
+ * What sums up all events that match, beside the page.
+ *
+ * @generated from enum weir.v1.Summary
+ */
+export type Summary = (typeof Summary)[keyof typeof Summary] | UnknownEnum;
+
+/**
+ * Describes the enum weir.v1.Summary.
+ */
+export const SummarySchema: GenEnum<Summary> = /*@__PURE__*/
+  enumDesc(file_weir_v1_search, 0);
 
 /**
  * Finds stored events. It needs PostgreSQL.
@@ -151,11 +526,12 @@ export const GetEventResponseSchema: GenMessage<GetEventResponse> = /*@__PURE__*
  */
 export const SearchService: GenService<{
   /**
-   * Lists events, a page at a time, without their data.
+   * Lists events, a page at a time, without their data, and sums up what the filter matches.
    *
-   * Errors: INVALID_ARGUMENT for a negative page_size, an order_by that is not listed, a page_token that is not one or
-   * that belongs to another filter or order (reason INVALID_PAGE_TOKEN), and a filter (FILTER_UNSUPPORTED: filters are
-   * not served yet).
+   * Errors: INVALID_ARGUMENT for a filter that is none (reason INVALID_FILTER, each fault with its position), a negative
+   * page_size, an order_by that is not listed, and a page_token that is not one or that belongs to another filter or order
+   * (INVALID_PAGE_TOKEN); DEADLINE_EXCEEDED where the page took longer than a statement may (QUERY_TIMEOUT, with what to
+   * narrow); UNAVAILABLE where too many searches run (SEARCH_CAPACITY).
    *
    * @generated from rpc weir.v1.SearchService.SearchEvents
    */
@@ -176,6 +552,20 @@ export const SearchService: GenService<{
     methodKind: "unary";
     input: typeof GetEventRequestSchema;
     output: typeof GetEventResponseSchema;
+  },
+  /**
+   * Streams all events that match, with their data, in order, however many they are. Each message brings the token to go on
+   * from after it, so that an export that broke off is resumed without a repeat. What is stored meanwhile is in it where its
+   * place in the order is still to come. Ends when there is nothing more.
+   *
+   * Errors: as SearchEvents; UNAVAILABLE where too many exports run (STREAM_CAPACITY).
+   *
+   * @generated from rpc weir.v1.SearchService.ExportEvents
+   */
+  exportEvents: {
+    methodKind: "server_streaming";
+    input: typeof ExportEventsRequestSchema;
+    output: typeof ExportEventsResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_weir_v1_search, 0);
