@@ -1,5 +1,5 @@
 import { type CloudEvent } from "./event.ts";
-import { isJsonMediaType } from "./media-type.ts";
+import { declaredForm } from "./searchable.ts";
 import { severityOf } from "./severity.ts";
 import { tagsOf } from "./tags.ts";
 import { decodeUtf8 } from "./utf8.ts";
@@ -208,14 +208,13 @@ export function termsOf(event: CloudEvent): readonly number[] {
 }
 
 /** Whether the payload has all of its terms among them, or none to add. */
-function addData(terms: Set<number>, { data, datacontenttype }: CloudEvent): boolean {
-  if (data === undefined || data.protoType !== undefined) return true;
-  const isJson = datacontenttype === undefined || isJsonMediaType(datacontenttype);
-  if (!isJson && !/^text\//i.test(datacontenttype)) return true;
-  if (data.bytes.byteLength > MAX_TERMS_BYTES) return false;
-  const text = decodeUtf8(data.bytes);
+function addData(terms: Set<number>, event: CloudEvent): boolean {
+  const form = declaredForm(event);
+  if (form === undefined || event.data === undefined) return true;
+  if (event.data.bytes.byteLength > MAX_TERMS_BYTES) return false;
+  const text = decodeUtf8(event.data.bytes);
   if (text === undefined) return true;
-  if (isJson) addJson(terms, text);
+  if (form === "json") addJson(terms, text);
   else for (const term of wordTerms(text)) terms.add(term);
   return true;
 }
