@@ -160,6 +160,20 @@ describe("loadConfig", () => {
     }
   });
 
+  it("reads which extensions have a facet: names, each once, eight of them at most", () => {
+    const read = (names: string): unknown =>
+      loadConfig(["search"], { WEIR_SEARCH_FACET_EXTENSIONS: names }).search.facetExtensions;
+    expect(read("tenant, region,,tenant")).toEqual(["tenant", "region"]);
+    expect(read("a,b,c,d,e,f,g,h")).toHaveLength(8);
+    expect(read("")).toEqual([]);
+    for (const bad of ["a,b,c,d,e,f,g,h,i", "Tenant", "a-b", "ä", "a b", "a".repeat(41)]) {
+      expect({ bad, names: namesOf(["search"], { WEIR_SEARCH_FACET_EXTENSIONS: bad }) }).toEqual({
+        bad,
+        names: ["WEIR_SEARCH_FACET_EXTENSIONS"],
+      });
+    }
+  });
+
   it("takes a variable that is set to nothing as unset", () => {
     expect(loadConfig(["http"], { WEIR_PORT: "", WEIR_METRICS_PORT: " " }).http).toMatchObject({
       port: 8080,

@@ -38,7 +38,10 @@ export interface Histograms {
   "weir.persist.batch.size": Unlabelled;
   "weir.persist.batch.duration": { readonly outcome: "stored" | "fenced" | "failed" };
   "weir.persist.age": Unlabelled;
-  "weir.search.duration": { readonly method: "search" | "get"; readonly outcome: "ok" | Reason };
+  "weir.search.duration": {
+    readonly method: "search" | "get" | "facets" | "histogram" | "total";
+    readonly outcome: "ok" | Reason;
+  };
 }
 
 /** What is so at the moment when the page is read, with its labels. */
@@ -56,7 +59,7 @@ export interface Gauges {
   "weir.store.partitions.detached": Unlabelled;
   "weir.search.waiting": Unlabelled;
   "weir.database.connections": {
-    readonly pool: "write" | "read";
+    readonly pool: "write" | "read" | "export";
     readonly state: "idle" | "used" | "waiting";
   };
   "process.memory.usage": Unlabelled;
@@ -220,8 +223,8 @@ export const HISTOGRAMS: {
   },
   "weir.search.duration": {
     unit: "s",
-    help: "The time of a read with its wait; failed ones are timed too.",
-    labels: { method: ["search", "get"], outcome: `ok or ${REASON}` },
+    help: "The time of a read with its wait: of a page, an event, or one of the summaries; failed ones are timed too.",
+    labels: { method: ["search", "get", "facets", "histogram", "total"], outcome: `ok or ${REASON}` },
     buckets: SECONDS,
   },
 };
@@ -275,7 +278,7 @@ export const GAUGES: { readonly [N in keyof Gauges]: Instrument<Gauges[N]> } = {
   "weir.database.connections": {
     unit: "{connection}",
     help: "Connections of a pool, by state.",
-    labels: { pool: ["write", "read"], state: ["idle", "used", "waiting"] },
+    labels: { pool: ["write", "read", "export"], state: ["idle", "used", "waiting"] },
   },
   "process.memory.usage": { unit: "By", help: "The resident memory of the process.", labels: NONE },
   "process.cpu.time": {

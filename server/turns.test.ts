@@ -32,6 +32,22 @@ describe("turns", () => {
     expect(turns.waiting).toBe(0);
   });
 
+  test("come later where that was said, however early they were asked for", async () => {
+    const turns = createTurns({ concurrency: 1, queue: 3, waitMs: 10_000 });
+    const held = await take(turns);
+    const order: string[] = [];
+    const run = async (name: string, urgency: "soon" | "later"): Promise<void> => {
+      using turn = await turns.take(never, urgency);
+      order.push(turn === undefined ? "none" : name);
+    };
+    const asked = [run("summary", "later"), run("page", "soon"), run("further page", "soon")];
+    expect(turns.waiting).toBe(3);
+    expect(await turns.take(never)).toBeUndefined();
+    held[Symbol.dispose]();
+    await Promise.all(asked);
+    expect(order).toEqual(["page", "further page", "summary"]);
+  });
+
   test("are refused at once where the queue is full", async () => {
     const turns = createTurns({ concurrency: 1, queue: 1, waitMs: 10_000 });
     const held = await take(turns);

@@ -8,13 +8,18 @@ export interface TurnsOptions {
   readonly waitMs: number;
 }
 
-/** Gives turns in the order of asking. */
+/** What may wait: whatever is "later" goes after all that is "soon". */
+export type Urgency = "soon" | "later";
+
+/** Gives turns in the order of asking, the urgent ones first. */
 export interface Turns {
   /**
    * Waits for a turn, which lasts until it is disposed of; undefined where the queue is full or the wait was too long.
    * Rejects with the signal's reason where that is raised first.
+   *
+   * @param urgency "soon" unless said otherwise.
    */
-  take(signal: AbortSignal): Promise<Disposable | undefined>;
+  take(signal: AbortSignal, urgency?: Urgency): Promise<Disposable | undefined>;
   /** How many wait now. */
   readonly waiting: number;
 }
@@ -22,7 +27,9 @@ export interface Turns {
 /** Turns, none of which is taken. */
 export function createTurns({ concurrency, queue, waitMs }: TurnsOptions): Turns {
   let running = 0;
-  const waiting = new Set<(turn: Disposable) => void>();
+  type Queue = Set<(turn: Disposable) => void>;
+  const waiting: Readonly<Record<Urgency, Queue>> = { soon: new Set(), later: new Set() };
+  const waitingCount = (): number => waiting.soon.size + waiting.later.size;
 
   const createTurn = (): Disposable => {
     let held = true;
@@ -30,7 +37,7 @@ export function createTurns({ concurrency, queue, waitMs }: TurnsOptions): Turns
       [Symbol.dispose]() {
         if (!held) return;
         held = false;
-        const [next] = waiting;
+        const [next] = waiting.soon.size > 0 ? waiting.soon : waiting.later;
         if (next === undefined) running -= 1;
         else next(createTurn());
       },
@@ -38,16 +45,16 @@ export function createTurns({ concurrency, queue, waitMs }: TurnsOptions): Turns
   };
 
   return {
-    async take(signal) {
+    async take(signal, urgency = "soon") {
       signal.throwIfAborted();
       if (running < concurrency) {
         running += 1;
         return createTurn();
       }
-      if (waiting.size >= queue) return undefined;
+      if (waitingCount() >= queue) return undefined;
       return new Promise((resolve, reject) => {
         const leave = (): void => {
-          waiting.delete(enter);
+          waiting[urgency].delete(enter);
           clearTimeout(timer);
           signal.removeEventListener("abort", giveUp);
         };
@@ -64,11 +71,11 @@ export function createTurns({ concurrency, queue, waitMs }: TurnsOptions): Turns
           resolve(undefined);
         }, waitMs);
         signal.addEventListener("abort", giveUp, { once: true });
-        waiting.add(enter);
+        waiting[urgency].add(enter);
       });
     },
     get waiting() {
-      return waiting.size;
+      return waitingCount();
     },
   };
 }

@@ -129,6 +129,11 @@ export const hostPort: Form<string> = z
   .string()
   .regex(/^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):\d{1,5}$/, "must be host:port, such as kafka-1:9092");
 
+/** The name of an extension attribute of CloudEvents. */
+export const attributeName: Form<string> = z
+  .string()
+  .regex(/^[a-z0-9]{1,40}$/, "must be 1 to 40 of the characters a-z 0-9, such as tenant");
+
 /** A Kafka topic or consumer group name. */
 export const kafkaName: Form<string> = z
   .string()
