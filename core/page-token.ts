@@ -1,7 +1,7 @@
 import { decodeBase64, encodeBase64 } from "./base64.ts";
 import { refuse } from "./faults.ts";
 import { murmur2 } from "./partition.ts";
-import { type Result } from "./reason.ts";
+import { type Fault, type Result } from "./reason.ts";
 import { concatBytes, decodeUtf8, encodeUtf8 } from "./utf8.ts";
 
 /** A place in an order by time; equal times are ordered by topic, where there are several, partition and offset. */
@@ -12,6 +12,11 @@ export interface Cursor {
   readonly topic?: string;
   readonly partition: number;
   readonly offset: bigint;
+  /**
+   * When the first page was asked for, in milliseconds since 1970: what `now` of the filter is for those after it. Absent
+   * where nothing depends on it.
+   */
+  readonly askedAt?: number;
 }
 
 /** What a page token belongs to: used with another question, it is refused. */
@@ -22,8 +27,8 @@ export interface PageQuestion {
   readonly order: string;
 }
 
-const VERSION = 1;
-const CURSOR_BYTES = 21;
+const VERSION = 2;
+const CURSOR_BYTES = 29;
 const CHECK_BYTES = 4;
 /** Of a topic: Kafka takes 249 characters. */
 const MAX_TOPIC_BYTES = 249;
@@ -37,6 +42,7 @@ export function encodePageToken(cursor: Cursor, question: PageQuestion): string 
   view.setBigInt64(1, cursor.time);
   view.setInt32(9, cursor.partition);
   view.setBigInt64(13, cursor.offset);
+  view.setFloat64(21, cursor.askedAt ?? Number.NaN);
   const place = concatBytes([bytes, encodeUtf8(cursor.topic ?? "")]);
   const check = new Uint8Array(CHECK_BYTES);
   new DataView(check.buffer).setInt32(0, checkOf(place, question));
@@ -49,18 +55,41 @@ export function encodePageToken(cursor: Cursor, question: PageQuestion): string 
  * against forgery, for a token grants nothing).
  */
 export function decodePageToken(token: string, question: PageQuestion): Result<Cursor> {
-  const bytes = token.length > MAX_TOKEN_CHARACTERS ? undefined : decodeBase64(token, "url");
-  if (bytes === undefined || bytes.length < CURSOR_BYTES + CHECK_BYTES || bytes[0] !== VERSION) {
-    return refusal("The page token is none that this service gives.");
-  }
+  const bytes = bytesOf(token);
+  if (bytes === undefined) return refusal("The page token is none that this service gives.");
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
   const end = bytes.length - CHECK_BYTES;
   const topic = decodeUtf8(bytes.subarray(CURSOR_BYTES, end));
   if (topic === undefined || view.getInt32(end) !== checkOf(bytes.subarray(0, end), question)) {
     return refusal("The page token belongs to another filter or order, or was altered.");
   }
-  const cursor = { time: view.getBigInt64(1), partition: view.getInt32(9), offset: view.getBigInt64(13) };
-  return { ok: true, value: topic === "" ? cursor : { ...cursor, topic } };
+  const askedAt = view.getFloat64(21);
+  return {
+    ok: true,
+    value: {
+      time: view.getBigInt64(1),
+      partition: view.getInt32(9),
+      offset: view.getBigInt64(13),
+      ...(topic !== "" && { topic }),
+      ...(!Number.isNaN(askedAt) && { askedAt }),
+    },
+  };
+}
+
+/**
+ * Every fault of a token that can be told where its question cannot be read: refused as by {@link decodePageToken} where it
+ * would be with any question.
+ */
+export function faultsOfPageToken(token: string): readonly Fault[] {
+  if (bytesOf(token) !== undefined) return [];
+  const refused = refusal("The page token is none that this service gives.");
+  return refused.ok ? [] : refused.faults;
+}
+
+function bytesOf(token: string): Uint8Array | undefined {
+  const bytes = token.length > MAX_TOKEN_CHARACTERS ? undefined : decodeBase64(token, "url");
+  const isToken = bytes !== undefined && bytes.length >= CURSOR_BYTES + CHECK_BYTES && bytes[0] === VERSION;
+  return isToken ? bytes : undefined;
 }
 
 function refusal(what: string): Result<never> {
