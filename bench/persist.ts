@@ -66,7 +66,7 @@ export async function run(args: readonly string[]): Promise<void> {
 async function compare(server: Server, backlog: Backlog, rounds: number): Promise<void> {
   const now = new Date(backlog.events[0]!.acceptTime);
   const bare = await server.createStore("bare", now);
-  for (const index of ["event_page_idx", "event_log_idx", "event_terms_idx", "event_termless_idx"])
+  for (const index of ["event_page_idx", "event_log_idx", "event_terms_idx"])
     await bare.query(`drop index events.${index}`);
   const whole = await server.createStore("whole", now);
 

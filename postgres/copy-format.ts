@@ -11,6 +11,8 @@ const JSONB_VERSION = 1;
 
 /** Writes the values of a row one after another; undefined is NULL. The methods are named by the columns' types. */
 export interface RowWriter {
+  /** The type "char": one character of ASCII. */
+  char(value: string | undefined): void;
   int2(value: number | undefined): void;
   int4(value: number): void;
   int8(value: bigint): void;
@@ -67,6 +69,10 @@ export function encodeCopy<T>(
   const endArray = (began: number): void => void buffer.writeInt32BE(at - began - 4, began);
 
   const writer: RowWriter = {
+    char(value) {
+      if (value === undefined) writeNull();
+      else writeText(value);
+    },
     int2(value) {
       if (value === undefined) return writeNull();
       reserve(6);

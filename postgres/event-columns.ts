@@ -1,4 +1,5 @@
 import { type StoredEvent } from "#core/event.ts";
+import { type SearchableForm, searchableForm } from "#core/searchable.ts";
 import { severityOf } from "#core/severity.ts";
 import { tagsOf } from "#core/tags.ts";
 import { termsOf } from "#core/terms.ts";
@@ -99,7 +100,21 @@ const COLUMNS: readonly Column[] = [
     ({ event }) => `{${termsOf(event).join(",")}}`,
     "int4[]",
   ),
+  column(
+    "data_form",
+    "text",
+    (writer, { event }) => writer.char(dataForm(event)),
+    ({ event }) => dataForm(event),
+    '"char"',
+  ),
 ];
+
+const FORMS: Readonly<Record<SearchableForm, string>> = { json: "j", text: "t" };
+
+function dataForm(event: StoredEvent["event"]): string | undefined {
+  const form = searchableForm(event);
+  return form && FORMS[form];
+}
 
 const NAMES = COLUMNS.map(({ name }) => `"${name}"`).join(", ");
 

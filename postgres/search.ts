@@ -1,5 +1,5 @@
 import { type StoredEvent } from "#core/event.ts";
-import { idTerm } from "#core/terms.ts";
+import { idTerm, INCOMPLETE_TERM } from "#core/terms.ts";
 
 import { encodeTimestamptz } from "./binary-format.ts";
 import { occurredAt } from "./events.ts";
@@ -85,8 +85,8 @@ export async function searchEvents(db: Database, query: SearchQuery): Promise<re
 }
 
 const KEYED = `from events.event where source = $1 and id = $2 and occurred_at = $3::timestamptz`;
-// The term leads to the rows with the id; what was stored before there were terms has an index of its own.
-const NAMED = `from events.event where source = $1 and id = $2 and (terms @> $3::int4[] or terms is null)`;
+// The term leads to the rows with the id, but to those that have not all of their terms.
+const NAMED = `from events.event where source = $1 and id = $2 and (terms @> $3::int4[] or terms @> '{${INCOMPLETE_TERM}}')`;
 
 /**
  * One event with its payload: where several events share the name, the one with the time asked for, else the one that was

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 
 import { type StoredEvent } from "#core/event.ts";
-import { dataTerms, termsOf, wordTerms } from "#core/terms.ts";
+import { dataTerms, INCOMPLETE_TERM, termsOf, wordTerms } from "#core/terms.ts";
 import { parseTimestamp } from "#core/timestamp.ts";
 import { type Inserted, insertEvents, occurredAt } from "#postgres/events.ts";
 import { classify } from "#postgres/failures.ts";
@@ -141,18 +141,20 @@ test("writers at once that offer the same keys write each of them once, and ever
   expect(rows.map(({ id }) => id as string)).toEqual(distinct);
 });
 
-test("an event has its terms, whichever way it was inserted, and is found by the one of its id", async () => {
+test("an event has its terms and the form of its payload, whichever way it was inserted, and is found by the one of its id", async () => {
   const events = [1n, 2n].map((offset) =>
     sketchEvent({ offset, id: `Termed-${offset}`, data: bytes('{"amount": 12.50, "name": "Ada Lovelace"}') }),
   );
   await insert(events[0]!);
   await insert(...events); // one of them repeats, so neither is copied
-  const { rows } = await suite.db.pool.query<{ id: string; terms: number[] }>(
-    "select id, terms from events.event where terms @> $1::int4[] and id like 'Termed-%' order by id",
+  const { rows } = await suite.db.pool.query<{ id: string; terms: number[]; data_form: string }>(
+    "select id, terms, data_form from events.event where terms @> $1::int4[] and id like 'Termed-%' order by id",
     [[...dataTerms(["amount"], 12.5), ...wordTerms("lovelace")]],
   );
-  expect(rows).toEqual(events.map(({ event }) => ({ id: event.id, terms: [...termsOf(event)] })));
-  await suite.db.pool.query("update events.event set terms = null where id = 'Termed-2'");
+  expect(rows).toEqual(
+    events.map(({ event }) => ({ id: event.id, terms: [...termsOf(event)], data_form: "j" })),
+  );
+  await suite.db.pool.query("update events.event set terms = $1 where id = 'Termed-2'", [[INCOMPLETE_TERM]]);
   for (const { event } of events)
     expect((await getEvent(suite.db, { source: event.source, id: event.id }))?.event.event).toEqual(event);
 });
