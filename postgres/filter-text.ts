@@ -14,7 +14,7 @@ export function matchText(text: string, parameters: Parameters): string {
   const needle = foldCase(text);
   if (!isStorable(needle)) return NOTHING;
   const place = parameters.bind(needle, "text");
-  const occurs = occursAnywhere(place, /["\\\u0000-\u001f]/.test(needle));
+  const occurs = occursAnywhere(place, JSON.stringify(needle).length > needle.length + 2);
   if (terms.length === 0) return occurs;
   const hasTerms = `terms @> ${parameters.bind(terms, "int4[]")}`;
   return isPlainWord

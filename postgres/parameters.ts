@@ -2,7 +2,7 @@
 export interface Parameters {
   readonly values: readonly unknown[];
   /** Adds a value and gives its place, cast to its type: `$3::text`. */
-  bind(value: unknown, type: string): string;
+  readonly bind: (value: unknown, type: string) => string;
 }
 
 /** No value yet. */
@@ -10,7 +10,7 @@ export function createParameters(): Parameters {
   const values: unknown[] = [];
   return {
     values,
-    bind(value, type) {
+    bind: (value, type) => {
       values.push(value);
       return `$${values.length}::${type}`;
     },
