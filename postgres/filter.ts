@@ -71,8 +71,11 @@ function compileComparison(condition: Comparison, { parameters, now }: CompileOp
     }
     case "extension": {
       const { field, op, value } = condition as On<ExtensionField>;
-      if (value.kind === "string")
+      if (value.kind === "string") {
+        // Not bound where it is not needed: PostgreSQL refuses a value that has no place.
+        if (op === "=" && !isStorable(value.text)) return NOTHING;
         return compareText(extensionText(field, parameters), op, value.text, parameters);
+      }
       return `events.number_of(${extensionText(field, parameters)}) ${op} ${bind(value.decimal, "numeric")}`;
     }
     case "data":
