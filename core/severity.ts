@@ -1,6 +1,7 @@
 import { type CloudEvent } from "./event.ts";
 
-const NAMES = ["TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL"];
+/** OpenTelemetry's names of severities, each of which has four numbers: TRACE 1 to 4, FATAL 21 to 24. */
+export const SEVERITY_NAMES: readonly string[] = ["TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL"];
 const NUMBER = /^(?:[1-9]|1[0-9]|2[0-4])$/;
 const NAME = /^(TRACE|DEBUG|INFO|WARN|ERROR|FATAL)([2-4]?)$/i;
 
@@ -13,5 +14,5 @@ export function severityOf(event: CloudEvent): number | undefined {
   const number = event.extensions.get("severitynumber");
   if (number !== undefined && NUMBER.test(number)) return Number(number);
   const match = NAME.exec(event.extensions.get("severitytext") ?? "");
-  return match === null ? undefined : NAMES.indexOf(match[1]!.toUpperCase()) * 4 + Number(match[2] || 1);
+  return match === null ? undefined : SEVERITY_NAMES.indexOf(match[1]!.toUpperCase()) * 4 + Number(match[2] || 1);
 }
