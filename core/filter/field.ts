@@ -76,12 +76,19 @@ function takeIndex(scan: Scan, position: number): Segment | undefined {
 }
 
 function fieldOf(scan: Scan, position: number, name: string, path: readonly Segment[]): Field | undefined {
+  if (scan.only?.includes(name) === false && NAMES.includes(name)) {
+    const fields = scan.only.join(", ");
+    scan.fault(position, `The field ${name} cannot be asked about here; there are ${fields}.`, {
+      expected: fields,
+    });
+    return undefined;
+  }
   if (name === "data") return dataField(scan, position, path);
   if (name === "ext") return extensionField(scan, position, path);
   const field = Object.hasOwn(FIELDS, name) ? FIELDS[name] : undefined;
   if (field === undefined) {
-    const near = nearest(name, NAMES);
-    const fields = `${NAMES.slice(0, -2).join(", ")}, ext.NAME, data.PATH`;
+    const near = nearest(name, scan.only ?? NAMES);
+    const fields = scan.only?.join(", ") ?? `${NAMES.slice(0, -2).join(", ")}, ext.NAME, data.PATH`;
     scan.fault(
       position,
       `There is no field ${quote(name)}${near === undefined ? `; there are ${fields}` : ""}.`,

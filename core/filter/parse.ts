@@ -18,9 +18,11 @@ export const MAX_CONDITIONS = 64;
  * Reads a filter (docs/filter.md has the language); undefined for a text without any condition. A refusal tells all faults
  * that were found, each with its `position` in the metadata (the offset in UTF-16 units), and where there is something to
  * say with what was `expected` there and a `suggestion` to write instead. Never throws, linear time.
+ *
+ * @param only the names of the fields that there are, where not all are; then there is no full text either.
  */
-export function parseFilter(text: string): Result<Filter | undefined> {
-  const scan = createScan(text);
+export function parseFilter(text: string, only?: readonly string[]): Result<Filter | undefined> {
+  const scan = createScan(text, only);
   const bytes = utf8Length(text);
   const strange = text.isWellFormed() ? text.indexOf("\0") : 0;
   if (bytes > MAX_FILTER_BYTES)
@@ -206,6 +208,11 @@ function takePhrase(scan: Scan): Filter | undefined {
 }
 
 function textFilter(scan: Scan, { position, runs }: Written): Filter | undefined {
+  if (scan.only !== undefined) {
+    const expected = `a condition on one of ${scan.only.join(", ")}`;
+    scan.fault(position, "Full text cannot be looked for here.", { expected });
+    return undefined;
+  }
   if (runs.length === 1 && runs[0] !== "") return { kind: "text", text: runs[0] ?? "" };
   const problem =
     runs.length === 1

@@ -4,6 +4,8 @@ import { type Result } from "../reason.ts";
 /** A filter's text that is being read, and what was found wrong with it. Positions are offsets in UTF-16 units from 0. */
 export interface Scan {
   readonly text: string;
+  /** The names of the fields that there are where not all are; then there is no full text either. */
+  readonly only: readonly string[] | undefined;
   at: number;
   /** Notes a fault of the text at a position; reading goes on. */
   fault(position: number, description: string, hints?: Hints): void;
@@ -22,10 +24,11 @@ export interface Hints {
 }
 
 /** Begins to read a text. */
-export function createScan(text: string): Scan {
+export function createScan(text: string, only?: readonly string[]): Scan {
   const faults = createFaults();
   return {
     text,
+    only,
     at: 0,
     fault(position, description, hints) {
       const suggestion = hints?.suggestion === undefined ? "" : ` Did you mean ${hints.suggestion}?`;
