@@ -38,7 +38,8 @@ export function isDecimal(value: object): value is Decimal {
 /** Negative, 0 or positive, as the first is smaller, equal or larger. */
 export function compareDecimals(a: Decimal, b: Decimal): number {
   const sign = signOf(a);
-  return sign === signOf(b) ? sign * compareSizes(a, b) : sign - signOf(b);
+  if (sign !== signOf(b)) return sign - signOf(b);
+  return sign < 0 ? compareSizes(b, a) : compareSizes(a, b);
 }
 
 function signOf({ isNegative, digits }: Decimal): number {

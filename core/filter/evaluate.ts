@@ -2,7 +2,7 @@ import { ANY_ELEMENT, INCOMPLETE_TERM } from "../terms.ts";
 import { compareDecimals, type Decimal, decimalOf, isDecimal } from "./decimal.ts";
 import { type ExaminedEvent, type JsonNode } from "./examine.ts";
 import { fullTextOf } from "./full-text.ts";
-import { compareStrings, matchesRuns } from "./strings.ts";
+import { compareStrings, createFinder, createGlob } from "./strings.ts";
 import {
   type Comparison,
   type Condition,
@@ -79,13 +79,14 @@ function conditionEvaluator(condition: Condition): Evaluator {
 
 function textEvaluator(text: string): Evaluator {
   const { terms, folded, isPlainWord } = fullTextOf(text);
+  const find = createFinder(folded);
   return (event) => {
     const held = event.terms();
     if (!held.has(INCOMPLETE_TERM)) {
       if (!terms.every((term) => held.has(term))) return false;
       if (isPlainWord) return true;
     }
-    return event.foldedTexts().includes(folded);
+    return find(event.foldedTexts(), 0) >= 0;
   };
 }
 
@@ -108,12 +109,12 @@ function presenceEvaluator(field: Field): Evaluator {
 }
 
 function globEvaluator({ field, runs }: Glob): Evaluator {
-  if (field.kind === "data")
-    return dataEvaluator(field, (node) => typeof node === "string" && matchesRuns(node, runs));
-  if (field.kind === "tags") return (event) => event.tags().some((tag) => matchesRuns(tag, runs));
+  const matches = createGlob(runs);
+  if (field.kind === "data") return dataEvaluator(field, (node) => typeof node === "string" && matches(node));
+  if (field.kind === "tags") return (event) => event.tags().some(matches);
   return (event) => {
     const text = textOf(event, field);
-    return text !== undefined && matchesRuns(text, runs);
+    return text !== undefined && matches(text);
   };
 }
 
