@@ -18,7 +18,7 @@ export function matchText(text: string, parameters: Parameters): string {
   if (terms.length === 0) return occurs;
   const hasTerms = `terms @> ${parameters.bind(terms, "int4[]")}`;
   return isPlainWord
-    ? `(${hasTerms} or ${INCOMPLETE} and ${occurs})`
+    ? `case when ${INCOMPLETE} then ${occurs} else ${hasTerms} end`
     : `((${hasTerms} or ${INCOMPLETE}) and ${occurs})`;
 }
 

@@ -1,3 +1,4 @@
+import { microsOf } from "#core/filter/time-bounds.ts";
 import {
   type Comparison,
   type Condition,
@@ -11,7 +12,6 @@ import {
   type StringField,
   type TagsField,
   type TimeField,
-  type TimeValue,
 } from "#core/filter/tree.ts";
 
 import { encodeTimestamptz } from "./binary-format.ts";
@@ -102,11 +102,6 @@ function compileComparison(condition: Comparison, { parameters, now }: CompileOp
 
 /** The columns of the moments. */
 const TIMES = { time: "occurred_at", receive_time: "receive_time" } as const;
-
-/** When a moment of a filter is, in microseconds since 1970. */
-export function microsOf(value: TimeValue, now: number): bigint {
-  return value.kind === "time" ? value.micros : BigInt(now + value.plusMs) * 1_000n;
-}
 
 const extensionText = ({ name }: ExtensionField, { bind }: Parameters): string =>
   `(extensions ->> ${bind(name, "text")}) collate "C"`;
