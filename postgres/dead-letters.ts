@@ -2,8 +2,11 @@ import type pg from "pg";
 
 import { type DeadLetterIdentity } from "#core/dead-letter-name.ts";
 import { type LogPosition } from "#core/event.ts";
+import { type Filter } from "#core/filter/tree.ts";
 
 import { type ElementType, type ElementValue, encodeArray, encodeTimestamptz } from "./binary-format.ts";
+import { compileFilter } from "./filter.ts";
+import { createParameters } from "./parameters.ts";
 import { type Database } from "./pool.ts";
 import { read } from "./read.ts";
 
@@ -38,6 +41,22 @@ export interface LetterCursor extends LogPosition {
   readonly time: bigint;
 }
 
+/**
+ * The fields of a filter that the index of the dead letters has: of the event, where the record had one; when the record was
+ * set aside (time) and its own timestamp (receive_time); and where it stands. A foreign record stands in the dead-letter
+ * topic, and both of its times are its own timestamp.
+ */
+export const LETTER_FIELDS: readonly string[] = [
+  "id",
+  "source",
+  "type",
+  "subject",
+  "time",
+  "receive_time",
+  "partition",
+  "offset",
+];
+
 /** Which dead letters, and how many. */
 export interface LetterSelection {
   /** The consumer group whose letters they are, and the topic that it writes them to, whose foreign records are among them. */
@@ -47,6 +66,10 @@ export interface LetterSelection {
   readonly order: "newest" | "oldest";
   /** Only those of this reason. */
   readonly reason: string | undefined;
+  /** Only those that match, by {@link LETTER_FIELDS} alone. */
+  readonly filter: Filter | undefined;
+  /** What `now` is in the filter, in milliseconds since 1970. */
+  readonly now: number;
   /** Only those that were never replayed. */
   readonly unreplayed: boolean;
   /** The last that was looked at before. */
@@ -72,11 +95,13 @@ export interface SelectedLetters {
 const CHUNK_ROWS = 5_000;
 
 const LETTER = `select group_id, topic, partition, "offset", time, record_time, replayed_at, attempt, replays, reason, detail,
-  letter_topic, letter_partition, letter_offset, source, id, principal, value_size, preview, null::bytea as key_preview
-  from consumer.dead_letter`;
+  letter_topic, letter_partition, letter_offset, source, id, type, subject, principal, value_size, preview,
+  null::bytea as key_preview from consumer.dead_letter`;
 const FOREIGN = `select '' collate "C", topic, partition, "offset", time, time, null, 0, 0, '' collate "C", why,
-  topic, partition, "offset", null, null, null, value_size, preview, key_preview
+  topic, partition, "offset", null, null, null, null, null, value_size, preview, key_preview
   from consumer.foreign_letter`;
+// The fields of a filter are compiled to columns of events.event: those of these names, and these.
+const EVENT_NAMES = "time as occurred_at, record_time as receive_time, '' as time_text";
 
 const MICROS = (column: string): string => `(extract(epoch from ${column}) * 1000000)::bigint`;
 const COLUMNS = `group_id, topic, partition, "offset", reason, detail, attempt, replays, letter_topic, letter_partition,
@@ -94,7 +119,8 @@ export async function selectLetters(db: Database, selection: LetterSelection): P
   let { after } = selection;
   let scanned = 0;
   for (;;) {
-    const chunk = selection.unreplayed ? CHUNK_ROWS : selection.limit - letters.length + 1;
+    const isFiltered = selection.unreplayed || selection.filter !== undefined;
+    const chunk = isFiltered ? CHUNK_ROWS : selection.limit - letters.length + 1;
     const rows = await read<ScannedRow>(db, scanStatement({ ...selection, after }, chunk));
     const total = Number(rows.at(-1)?.total ?? 0);
     const isLast = total < chunk;
@@ -116,42 +142,47 @@ export async function selectLetters(db: Database, selection: LetterSelection): P
 
 /**
  * The statement that looks at the next `chunk` letters: its rows are those that match, and the last one whatever it is, each
- * with its place among those looked at. Equal times are a branch of their own, so that each is one range of an index. What
- * filters of the filter language are compiled to is one more condition of `hit`.
+ * with its place among those looked at. Equal times are a branch of their own, so that each is one range of an index.
  */
 export function scanStatement(selection: LetterSelection, chunk: number): pg.QueryConfig {
-  const { order, reason, unreplayed, after } = selection;
-  const values: unknown[] = [];
-  const bind = (value: unknown): string => `$${values.push(value)}`;
-  const limit = bind(chunk);
-  const letters = `${LETTER} where group_id = ${bind(selection.group)}`;
+  const { order, reason, unreplayed, filter, now, after } = selection;
+  const parameters = createParameters();
+  const { bind } = parameters;
+  const limit = bind(chunk, "int");
+  const letters = `${LETTER} where group_id = ${bind(selection.group, "text")}`;
   // A foreign record has no reason.
   const sources =
     reason === undefined
-      ? [letters, `${FOREIGN} where topic = ${bind(selection.letterTopic)}`]
-      : [`${letters} and reason = ${bind(reason)}`];
+      ? [letters, `${FOREIGN} where topic = ${bind(selection.letterTopic, "text")}`]
+      : [`${letters} and reason = ${bind(reason, "text")}`];
   const [beyond, orderBy] =
     order === "newest"
       ? ["<", `time desc, topic, partition, "offset"`]
       : [">", `time, topic, partition, "offset"`];
   const ranges = [""];
   if (after !== undefined) {
-    const time = `${bind(encodeTimestamptz(after.time))}::timestamptz`;
-    const place = `${bind(after.topic)}::text, ${bind(after.partition)}::int, ${bind(after.offset)}::bigint`;
+    const time = bind(encodeTimestamptz(after.time), "timestamptz");
+    const place = `${bind(after.topic, "text")}, ${bind(after.partition, "int")}, ${bind(after.offset, "bigint")}`;
     ranges[0] = ` and time = ${time} and (topic, partition, "offset") > (${place})`;
     ranges.push(` and time ${beyond} ${time}`);
   }
   const branches = ranges.flatMap((range) =>
     sources.map((from) => `(${from}${range} order by ${orderBy} limit ${limit})`),
   );
-  const text = `with looked_at as (select * from (${branches.join(" union all ")}) as ranges order by ${orderBy} limit ${limit}),
+  const conditions = [
+    ...(unreplayed ? ["replayed_at is null"] : []),
+    ...(filter === undefined ? [] : [`(${compileFilter(filter, { parameters, now })}) is true`]),
+  ];
+  const text = `with looked_at as (
+      select *, ${EVENT_NAMES} from (${branches.join(" union all ")}) as ranges order by ${orderBy} limit ${limit}
+    ),
     judged as (
       select *, row_number() over (order by ${orderBy}) as place, count(*) over () as total,
-        ${unreplayed ? "replayed_at is null" : "true"} as hit
+        ${conditions.join(" and ") || "true"} as hit
       from looked_at
     )
     select ${COLUMNS}, place, total, hit from judged where hit or place = total order by place`;
-  return { text, values };
+  return { text, values: [...parameters.values] };
 }
 
 /** The dead letters of these names; one that there is not is absent. Of any group. */

@@ -1,3 +1,4 @@
+import { parseFilter } from "#core/filter/parse.ts";
 import { type ReplayOwner, type ReplayPlan, inReplayOrder, planByIndex, planReplay } from "#core/replay.ts";
 import { createLetterFeed } from "#kafka/letter-feed.ts";
 import { replayRecord } from "#kafka/letter-reader.ts";
@@ -70,6 +71,8 @@ export async function* chunksOf(
     return { step: { letter, action: "REPLAY", record }, bytes: sizeOf(record) };
   }
 
+  const filter = parseFilter(redrive.filter);
+  if (!filter.ok) throw new Error(`The redrive's filter cannot be read: ${filter.faults[0].description}`);
   let cursor = redrive.cursor;
   for (let isLast = false; !isLast;) {
     const page = await selectLetters(db, {
@@ -77,6 +80,8 @@ export async function* chunksOf(
       letterTopic: letters.name,
       order: "oldest",
       reason: redrive.reason,
+      filter: filter.value,
+      now: Number(redrive.snapshotTime / 1_000n),
       unreplayed: true,
       after: cursor,
       limit: PAGE_LETTERS,

@@ -1,7 +1,6 @@
 import { Code, type ConnectError, type ServiceImpl } from "@connectrpc/connect";
 import { parseDeadLetterName } from "#core/dead-letter-name.ts";
 import { quote } from "#core/faults.ts";
-import { encodePageToken } from "#core/page-token.ts";
 import { type DeadLetterAdminService } from "#gen/weir/admin/v1/dead_letter_pb.ts";
 import { readLetter } from "#kafka/letter-reader.ts";
 import { type Admin, KafkaError } from "#kafka/ports.ts";
@@ -47,7 +46,7 @@ export function createDeadLetterAdmin(
           deadLetters: page.letters.map((letter) => toDeadLetterMessage(letter)),
           scanned: BigInt(page.scanned),
           truncated: page.truncated,
-          nextPageToken: page.next ? encodePageToken(page.next, choice.question) : "",
+          nextPageToken: choice.tokenAfter(page.next),
         };
       });
     },

@@ -1,15 +1,19 @@
 import { DEAD_LETTER_REASONS } from "#core/dead-letter.ts";
 import { type DeadLetterIdentity, parseDeadLetterName } from "#core/dead-letter-name.ts";
 import { quote } from "#core/faults.ts";
-import { decodePageToken, type PageQuestion } from "#core/page-token.ts";
+import { decodePageToken, encodePageToken, faultsOfPageToken } from "#core/page-token.ts";
 import { type Fault } from "#core/reason.ts";
-import { type LetterCursor, type LetterSelection } from "#postgres/dead-letters.ts";
+import { LETTER_FIELDS, type LetterCursor, type LetterSelection } from "#postgres/dead-letters.ts";
 import { failureOf, toConnectError } from "../errors.ts";
+import { readFilter } from "../filter.ts";
 
-/** Which dead letters a request chooses, with the question that its page tokens are bound to. */
+/** Which dead letters a request chooses, with the page tokens that are bound to it. */
 export interface Choice {
-  readonly value: Pick<LetterSelection, "order" | "reason" | "after">;
-  readonly question: PageQuestion;
+  readonly value: Pick<LetterSelection, "order" | "reason" | "filter" | "now" | "after">;
+  /** The filter in its canonical form. */
+  readonly canonical: string;
+  /** The token to go on with after a letter; "" where there is none to go on after. */
+  tokenAfter(letter: LetterCursor | undefined): string;
   readonly faults: readonly Fault[];
 }
 
@@ -25,22 +29,31 @@ export function readChoice({
   readonly pageToken: string;
   readonly order: LetterSelection["order"];
 }): Choice {
-  const faults: Fault[] = [];
-  if (filter.trim() !== "") {
-    const description = "Filters are not served yet: leave it empty, which takes all dead letters.";
-    faults.push({ field: "filter", reason: "FILTER_UNSUPPORTED", description });
-  }
+  const asked = readFilter(filter, LETTER_FIELDS);
+  const faults: Fault[] = asked.ok ? [] : [...asked.faults];
   if (reason !== "" && !DEAD_LETTER_REASONS.some((each) => each === reason)) {
     const description = `${quote(reason)} is no reason of a dead letter: give one of ${DEAD_LETTER_REASONS.join(", ")}, or none.`;
     faults.push({ field: "reason", reason: "INVALID_REQUEST", description });
   }
-  const question = { filter: "", order: `dead letters, ${order} first, ${reason}` };
-  const after = pageToken === "" ? undefined : decodePageToken(pageToken, question);
+  const canonical = asked.ok ? asked.value.canonical : "";
+  const question = { filter: canonical, order: `dead letters, ${order} first, ${reason}` };
+  // Beside a filter that is none, a token may belong to any.
+  if (!asked.ok && pageToken !== "") faults.push(...faultsOfPageToken(pageToken));
+  const after = asked.ok && pageToken !== "" ? decodePageToken(pageToken, question) : undefined;
   if (after?.ok === false) faults.push(...after.faults);
-  const cursor: LetterCursor | undefined = after?.ok
-    ? { ...after.value, topic: after.value.topic ?? "" }
-    : undefined;
-  return { value: { order, reason: reason === "" ? undefined : reason, after: cursor }, question, faults };
+  const place = after?.ok ? after.value : undefined;
+  const now = place?.askedAt ?? Date.now();
+  const cursor: LetterCursor | undefined = place && { ...place, topic: place.topic ?? "" };
+  const value = {
+    order,
+    reason: reason === "" ? undefined : reason,
+    filter: asked.ok ? asked.value.filter : undefined,
+    now,
+    after: cursor,
+  };
+  const tokenAfter = (letter: LetterCursor | undefined): string =>
+    letter === undefined ? "" : encodePageToken({ ...letter, askedAt: now }, question);
+  return { value, canonical, tokenAfter, faults };
 }
 
 /** @throws ConnectError with every fault, where there is one. */

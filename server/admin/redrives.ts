@@ -79,7 +79,7 @@ export function createRedrives(options: RedriveOptions): Methods {
         const started = await startRedrive(database, {
           id: randomUUID(),
           group: owner.group,
-          filter: choice.question.filter,
+          filter: choice.canonical,
           reason: choice.value.reason,
           maxPerSecond,
           startedBy: context.values.get(principalKey),
@@ -138,7 +138,7 @@ function readStart({ filter, reason, maxPerSecond }: StartRedriveRequest): {
 /** What would become of the letters, by what the index knows of them. */
 async function countLetters(
   { database, owner, letters, scanMs }: RedriveOptions,
-  { value }: Choice,
+  { value, canonical }: Choice,
   maxPerSecond: number,
   context: HandlerContext,
 ) {
@@ -166,7 +166,7 @@ async function countLetters(
   } while (after !== undefined && !isTruncated && !context.signal.aborted);
   note(context, { counts, truncated: isTruncated });
   const redrive: RedriveMessage = {
-    filter: "",
+    filter: canonical,
     reason: value.reason ?? "",
     maxPerSecond,
     dryRun: true,

@@ -1,6 +1,5 @@
 import { type DeadLetter } from "#core/dead-letter.ts";
 import { type DeadLetterIdentity, formatDeadLetterName } from "#core/dead-letter-name.ts";
-import { encodePageToken } from "#core/page-token.ts";
 import { type Result } from "#core/reason.ts";
 import { inReplayOrder, planByIndex, planReplay, type ReplayOwner, type ReplayPlan } from "#core/replay.ts";
 import { readLetter } from "#kafka/letter-reader.ts";
@@ -65,7 +64,7 @@ function byTime(a: IndexedLetter, b: IndexedLetter): number {
 /** The oldest letters of a choice, until as many can be replayed as are wanted; those that cannot do not count. */
 export async function planChosen(
   options: PlanOptions,
-  { value, question }: Choice,
+  { value, tokenAfter }: Choice,
   limit: number,
 ): Promise<Plan> {
   const until = performance.now() + options.scanMs;
@@ -88,7 +87,7 @@ export async function planChosen(
     after = page.next;
     const isFull = wanted === 0 || steps.length >= MAX_PLANNED || performance.now() >= until;
     if (after === undefined || page.truncated || isFull) {
-      const nextPageToken = after === undefined ? "" : encodePageToken(after, question);
+      const nextPageToken = tokenAfter(after);
       return { steps: inReplayOrder(steps), scanned, truncated: after !== undefined, nextPageToken };
     }
   }

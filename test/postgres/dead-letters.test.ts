@@ -1,9 +1,12 @@
 import { beforeAll, describe, expect, test } from "vitest";
 
+import { parseFilter } from "#core/filter/parse.ts";
+import { type Filter } from "#core/filter/tree.ts";
 import {
   countLetters,
   findLetters,
   type IndexedLetter,
+  LETTER_FIELDS,
   type LetterSelection,
   markReplayed,
   scanStatement,
@@ -30,6 +33,12 @@ beforeAll(async () => {
     insert into consumer.dead_letter (time, record_time, "offset", partition, attempt, group_id, topic, letter_topic, reason, detail)
     select '2026-11-01T00:00:00Z', '2026-11-01', n, 0, 0, 'small', 'events', 'dlq', 'MALFORMED', '' from generate_series(0, 4) n`);
   await suite.db.pool.query(`
+    insert into consumer.dead_letter (time, record_time, "offset", partition, attempt, group_id, topic, letter_topic, reason, detail,
+      source, id, type, subject)
+    values ('2026-11-03T23:30:00Z', '2026-11-02', 1, 7, 0, 'named', 'events', 'dlq', 'UNPERSISTABLE', 'a', '/shop', '1', 'com.a.x', 's'),
+      ('2026-11-03T22:30:00Z', '2026-11-01', 2, 7, 0, 'named', 'events', 'dlq', 'UNPERSISTABLE', 'b', '/shop', '2', 'com.a.y', null),
+      ('2026-11-03T21:30:00Z', '2026-11-01', 3, 8, 0, 'named', 'events', 'dlq', 'MALFORMED', 'c', null, null, null, null)`);
+  await suite.db.pool.query(`
     insert into consumer.foreign_letter (time, "offset", partition, value_size, topic, why, key_preview, preview) values
       ('2026-11-01T00:00:10Z', 5, 0, 3, 'dlq', 'no JSON', 'k', 'abc'), ('2100-01-01', 6, 1, null, 'dlq', 'no value', null, null),
       ('2026-11-01T00:00:10Z', 7, 0, 3, 'other', 'of another', null, null)`);
@@ -42,12 +51,23 @@ function selection(of: Partial<LetterSelection> = {}): LetterSelection {
     letterTopic: "dlq",
     order: "newest",
     reason: undefined,
+    filter: undefined,
+    now: Date.UTC(2026, 10, 4),
     unreplayed: false,
     after: undefined,
     limit: 50,
     until: performance.now() + 60_000,
     ...of,
   };
+}
+
+/** Three letters, two of them of events. */
+const NAMED = { group: "named", letterTopic: "none" };
+
+function filterOf(text: string): Filter | undefined {
+  const parsed = parseFilter(text, LETTER_FIELDS);
+  if (!parsed.ok) throw new Error(parsed.faults[0].description);
+  return parsed.value;
 }
 
 async function everyPage(db: Database, of: LetterSelection): Promise<readonly IndexedLetter[]> {
@@ -105,6 +125,33 @@ describe("a selection", () => {
     const rest = await selectLetters(suite.db, { ...of, after: page.next });
     expect(rest.letters.map(({ detail }) => detail)).toEqual(["no. 20007", "no. 7"]);
     expect(rest).toMatchObject({ scanned: 2, next: undefined });
+  });
+
+  test.each([
+    ['id = "1"', ["a"]],
+    ["source = /shop type != com.a.x", ["b"]],
+    ['type = "com.*.y" OR subject >= "s"', ["a", "b"]],
+    ["-subject:*", ["b", "c"]],
+    ["time >= now-1h", ["a"]],
+    ["time:* NOT time < 2026-11-03T22:00:00Z", ["a", "b"]],
+    ["receive_time < 2026-11-02T00:00:00Z receive_time:*", ["b", "c"]],
+    ["partition = 7 offset > 1", ["b"]],
+    ['id = "1\\u0001" OR offset > 99999999999999999999', []],
+  ])("of the filter %s takes those alone", async (text, details) => {
+    const { letters } = await selectLetters(suite.db, selection({ ...NAMED, filter: filterOf(text) }));
+    expect(letters.map(({ detail }) => detail)).toEqual(details);
+  });
+
+  test("of a filter has foreign letters too, and goes on page by page", async () => {
+    const filter = filterOf("partition < 2 time >= 2026-11-01T00:00:10Z offset < 30");
+    const of = selection({ filter, order: "oldest", limit: 7 });
+    const all = await everyPage(suite.db, of);
+    const byHand = (await everyPage(suite.db, { ...of, filter: undefined, limit: MANY })).filter(
+      ({ partition, time, offset }) => partition < 2 && time >= 1_793_491_210_000_000n && offset < 30n,
+    );
+    expect(all.map(placeOf)).toEqual(byHand.map(placeOf));
+    expect(all.map(({ detail }) => detail)).toEqual(expect.arrayContaining(["no JSON", "no value"]));
+    expect(all.length).toBeGreaterThan(14);
   });
 
   test("filters before the limit, and says how many it looked at", async () => {

@@ -84,12 +84,35 @@ describe("dead letters", () => {
     expect(chosen.scanned).toBe(1n);
     const bound = api.listDeadLetters({ reason: "MALFORMED", pageToken: first.nextPageToken });
     expect(await refusalOf(bound)).toMatchObject({ reason: "INVALID_PAGE_TOKEN" });
-    const refusal = await refusalOf(api.listDeadLetters({ filter: "type = x", reason: "BAD", pageSize: -1 }));
+    const refusal = await refusalOf(
+      api.listDeadLetters({ filter: "data.x > 5", reason: "BAD", pageSize: -1 }),
+    );
     expect(refusal.code).toBe(Code.InvalidArgument);
     expect(refusal.violations.map(({ field, reason }) => `${field} ${reason}`).toSorted()).toEqual([
-      "filter FILTER_UNSUPPORTED",
+      "filter INVALID_FILTER",
       "page_size INVALID_PAGE_SIZE",
       "reason INVALID_REQUEST",
+    ]);
+  });
+
+  test("are listed by what they are filtered by, and a token is bound to the filter", async () => {
+    const { deadLetters: api } = suite.clients;
+    const listed = async (filter: string): Promise<string[]> =>
+      (await api.listDeadLetters({ filter })).deadLetters.map(({ name }) => name);
+    expect(await listed("partition = 0")).toEqual([suite.nameOf(1), suite.nameOf(0)]);
+    expect(await listed("time >= now-1h -offset:5 partition=1")).toEqual([suite.nameOf(0, 1)]);
+    expect(await listed("time < now-1h")).toEqual([]);
+    const first = await api.listDeadLetters({ filter: "time >= now-1h", pageSize: 2 });
+    const second = { pageSize: 2, pageToken: first.nextPageToken };
+    // Another way to write the same.
+    expect((await api.listDeadLetters({ ...second, filter: "(time>=now-1h)" })).deadLetters).toHaveLength(1);
+    const bound = await refusalOf(api.listDeadLetters({ ...second, filter: "time >= now-2h" }));
+    expect(bound).toMatchObject({ reason: "INVALID_PAGE_TOKEN" });
+    const refusal = await refusalOf(api.listDeadLetters({ filter: 'word tags:a type = "unclosed' }));
+    expect(refusal.violations.map(({ description }) => description)).toEqual([
+      expect.stringMatching(/^At 0: Full text/),
+      expect.stringMatching(/^At 5: The field tags .* there are id, source, type, subject, time,/),
+      expect.stringMatching(/^At 19: This quote is not closed/),
     ]);
   });
 

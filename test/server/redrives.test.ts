@@ -48,6 +48,9 @@ describe("a redrive", () => {
     expect(truncated).toBe(false);
     const some = await suite.clients.deadLetters.startRedrive({ reason: "MALFORMED", dryRun: true });
     expect(some.redrive?.counts).toMatchObject({ replayed: 0n, foreignTopic: 1n, budgetExhausted: 1n });
+    const later = await suite.clients.deadLetters.startRedrive({ filter: "(offset>=8000) partition=0" });
+    expect(later.redrive).toMatchObject({ filter: "offset >= 8000 AND partition = 0" });
+    expect(later.redrive?.counts).toMatchObject({ replayed: 0n, foreignTopic: 1n, budgetExhausted: 1n });
     expect((await suite.clients.deadLetters.listRedrives({})).redrives).toEqual([]);
     expect(await suite.logEnd()).toBe(end);
     expect(await newestEntry()).toMatchObject({
@@ -129,7 +132,7 @@ describe("a redrive", () => {
   test("is refused with every fault, and by name where there is none", async () => {
     const { deadLetters } = suite.clients;
     const start = await refusalOf(
-      deadLetters.startRedrive({ filter: "type = x", reason: "NONE", maxPerSecond: -1 }),
+      deadLetters.startRedrive({ filter: "tags:x", reason: "NONE", maxPerSecond: -1 }),
     );
     expect(start.violations.map(({ field }) => field).toSorted()).toEqual([
       "filter",

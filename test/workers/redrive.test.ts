@@ -167,6 +167,23 @@ test("takes letters of one reason alone", async () => {
   expect(await replayedIds(bench)).toEqual([0, 2, 4, 6, 8]);
 });
 
+test("takes letters that match its filter alone, whose times count from its start", async () => {
+  await using bench = await openBench();
+  await letters(bench, 10);
+  await bench.db.pool.query(
+    `update consumer.dead_letter set time = now() - interval '2 hours' where "offset" % 2 = 0`,
+  );
+  const redrive = await start(bench, { filter: "offset >= 4 AND time < now-1h" });
+  // However long it waits to be run.
+  await bench.db.pool.query("update admin.redrive set snapshot_time = snapshot_time - interval '90 minutes'");
+  await bench.db.pool.query(
+    `update consumer.dead_letter set time = time - interval '1 hour' where "offset" in (6, 8)`,
+  );
+  await using _running = run(bench);
+  await expect.poll(async () => (await seen(bench, redrive)).state, soon).toBe("COMPLETED");
+  expect(await replayedIds(bench)).toEqual([6, 8]);
+});
+
 test("is one at a time for a group, and the second is told of the first", async () => {
   await using bench = await openBench();
   const first = await start(bench);

@@ -144,7 +144,14 @@ export const PartitionDepthSchema: GenMessage<PartitionDepth> = /*@__PURE__*/
  */
 export type ListDeadLettersRequest = Message<"weir.admin.v1.ListDeadLettersRequest"> & {
   /**
-   * Which dead letters. Only the empty filter, all of them, is served yet.
+   * Which dead letters; empty: all. The filter language of docs/filter.md, with the fields that the index has:
+   *
+   * - id, source, type, subject: of the record's event, where it had one (only of the reason UNPERSISTABLE);
+   * - time: when the record was set aside, which is DeadLetter.time;
+   * - receive_time: the record's own timestamp, which is LogOrigin.record_time;
+   * - partition, offset: where the record stands that failed; of a foreign record: where it stands in the dead-letter topic.
+   *
+   * Every other field, and full text, is refused: the payload and the other attributes are in the dead-letter topic alone.
    *
    * @generated from field: string filter = 1;
    */
@@ -534,7 +541,7 @@ export type ReplayDeadLettersRequest = Message<"weir.admin.v1.ReplayDeadLettersR
   names: string[];
 
   /**
-   * Which dead letters, as in ListDeadLetters. Only the empty filter is served yet.
+   * Which dead letters, as in ListDeadLetters.
    *
    * @generated from field: string filter = 2;
    */
@@ -736,7 +743,7 @@ export type Redrive = Message<"weir.admin.v1.Redrive"> & {
   state: RedriveState;
 
   /**
-   * Which letters it takes, as it was started with.
+   * Which letters it takes, as it was started with, in the filter's canonical form; `now` in it is start_time.
    *
    * @generated from field: string filter = 3;
    */
@@ -869,7 +876,7 @@ export const RedriveCountsSchema: GenMessage<RedriveCounts> = /*@__PURE__*/
  */
 export type StartRedriveRequest = Message<"weir.admin.v1.StartRedriveRequest"> & {
   /**
-   * Which dead letters, as in ListDeadLetters. Only the empty filter is served yet.
+   * Which dead letters, as in ListDeadLetters.
    *
    * @generated from field: string filter = 1;
    */
@@ -1364,7 +1371,8 @@ export const DeadLetterAdminService: GenService<{
    * than page_size, or none, and still have a next_page_token. scanned and truncated say so.
    *
    * Errors: INVALID_ARGUMENT for a negative page_size, a reason that no dead letter can have, a page_token that is none
-   * or belongs to another filter or reason (INVALID_PAGE_TOKEN), and a filter (FILTER_UNSUPPORTED: not served yet).
+   * or belongs to another filter or reason (INVALID_PAGE_TOKEN), and a filter that is none or asks for a field that the index
+   * does not have (INVALID_FILTER, each fault with its position).
    *
    * @generated from rpc weir.admin.v1.DeadLetterAdminService.ListDeadLetters
    */
