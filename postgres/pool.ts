@@ -28,6 +28,8 @@ export interface DatabaseOptions {
   readonly connectTimeoutMs: number;
   /** Refuses every write, by the server. Default false. */
   readonly readOnly?: boolean;
+  /** Settings of PostgreSQL for every connection of the pool, by name; default none. */
+  readonly settings?: Readonly<Record<string, string>>;
   /** Hears of connections that were lost while idle. */
   readonly logger: Logger;
   /** Traces the transactions. */
@@ -42,7 +44,8 @@ const CLOSE_TIMEOUT_MS = 5_000;
  * wait has a bound: for a connection, for a statement, and for a client that holds a transaction and says nothing.
  */
 export function createDatabase(options: DatabaseOptions): Database {
-  const { logger } = options;
+  const { logger, settings = {} } = options;
+  const parts = Object.entries(settings).map(([name, value]) => `-c ${name}=${value}`);
   const createPool = (size: number, connectTimeoutMs: number, statementTimeoutMs: number): pg.Pool => {
     const pool = new pg.Pool({
       connectionString: options.url,
@@ -55,6 +58,7 @@ export function createDatabase(options: DatabaseOptions): Database {
       idleTimeoutMillis: 30_000,
       keepAlive: true,
       keepAliveInitialDelayMillis: 10_000,
+      ...(parts.length > 0 && { options: parts.join(" ") }),
       ...(options.readOnly === true && { verify: setReadOnly }),
     });
     // A client in use has no listener of the pool's: without one of ours, the loss of its connection between two

@@ -12,28 +12,13 @@ import {
   toStoredEvent,
   toSummary,
 } from "./event-row.ts";
+import { createParameters } from "./parameters.ts";
 import { type Database } from "./pool.ts";
 import { read } from "./read.ts";
+import { orderBy, selectEvents, type Selection, selectStatement, windowsFor } from "./search-statement.ts";
+import { storeStatistics } from "./store-statistics.ts";
 
-/** "time desc": the newest first; "time": the oldest first. Equal times go by (partition, offset), the same way round. */
-export type EventOrder = "time desc" | "time";
-
-/** The place of an event in the order of a search: `occurredAt` of events.ts and its position. */
-export interface Cursor {
-  /** Microseconds since 1970. */
-  readonly occurredAt: bigint;
-  readonly partition: number;
-  readonly offset: bigint;
-}
-
-/** What {@link searchEvents} is asked for. */
-export interface SearchQuery {
-  readonly order: EventOrder;
-  /** The last event of the page before; undefined for the first page. */
-  readonly after: Cursor | undefined;
-  /** Events at most. */
-  readonly limit: number;
-}
+export { type Cursor, type EventOrder, type Question, type Selection } from "./search-statement.ts";
 
 /** What {@link getEvent} is asked for. */
 export interface EventKey {
@@ -52,36 +37,71 @@ export interface FoundEvent {
   readonly otherTimes: readonly bigint[];
 }
 
-const PAGE: Readonly<
-  Record<EventOrder, { readonly name: string; readonly compare: "<" | ">"; readonly orderBy: string }>
-> = {
-  "time desc": { name: "newest", compare: "<", orderBy: `occurred_at desc, partition desc, "offset" desc` },
-  time: { name: "oldest", compare: ">", orderBy: `occurred_at, partition, "offset"` },
+/**
+ * The `settings` of a database that is searched (`createDatabase`). How events are looked for is chosen here, so what is left to
+ * PostgreSQL is to follow: it takes the index, and spends neither time on compiling nor other processors on one search.
+ */
+export const SEARCH_SETTINGS: Readonly<Record<string, string>> = {
+  enable_seqscan: "off",
+  jit: "off",
+  max_parallel_workers_per_gather: "0",
 };
 
 /**
- * One page of the stored events, without their payloads, in the order asked for. A page costs the same however far it is
- * from the first: it is read from the cursor on, by the index that has its order.
+ * One page of the stored events that match, without their payloads, in the order asked for: one statement. A page costs the
+ * same however far it is from the first: it is read from the cursor on.
  *
+ * @param signal raised when nobody waits for the page any more: PostgreSQL is told to stop.
  * @throws QueryTimeoutError where PostgreSQL did not answer within the pool's statement timeout.
  */
-export async function searchEvents(db: Database, query: SearchQuery): Promise<readonly EventSummary[]> {
-  const { name, compare, orderBy } = PAGE[query.order];
-  const { after, limit } = query;
-  const select = `select ${SUMMARY_COLUMNS} from events.event`;
-  // The second condition follows from the first; it is what lets the planner leave partitions out.
-  const from = `where (occurred_at, partition, "offset") ${compare} ($2::timestamptz, $3::int, $4::bigint) and occurred_at ${compare}= $2::timestamptz`;
-  const rows = await read<SummaryRow>(
-    db,
-    after === undefined
-      ? { name: `search.${name}`, text: `${select} order by ${orderBy} limit $1`, values: [limit] }
-      : {
-          name: `search.${name}-after`,
-          text: `${select} ${from} order by ${orderBy} limit $1`,
-          values: [limit, encodeTimestamptz(after.occurredAt), after.partition, after.offset],
-        },
-  );
+export async function searchEvents(
+  db: Database,
+  selection: Selection,
+  signal?: AbortSignal,
+): Promise<readonly EventSummary[]> {
+  const windows = windowsFor(selection, await storeStatistics(db));
+  const rows = await read<SummaryRow>(db, selectStatement(SUMMARY_COLUMNS, selection, windows), signal);
   return rows.map(toSummary);
+}
+
+/** Events of an export at most that are in memory at once, and about how many bytes of payload. */
+const EXPORT_ROWS = 256;
+const EXPORT_BYTES = 4 * 1024 * 1024;
+
+/**
+ * All stored events that match, in the order asked for, with their payloads, some at a time: each time one statement, when the
+ * ones before were taken. However many there are, memory is bounded.
+ *
+ * @param signal ends it, by its reason.
+ * @throws QueryTimeoutError as {@link searchEvents}.
+ */
+export async function* exportEvents(
+  db: Database,
+  { after, ...question }: Omit<Selection, "limit">,
+  signal?: AbortSignal,
+): AsyncGenerator<readonly StoredEvent[], void, undefined> {
+  let cursor = after;
+  for (;;) {
+    const selection = { ...question, after: cursor, limit: EXPORT_ROWS };
+    const parameters = createParameters();
+    const windows = windowsFor(selection, await storeStatistics(db));
+    const selected = selectEvents("*", selection, windows, parameters);
+    const order = orderBy(question.order);
+    const summed = `select *, sum(data_size::int8) over (order by ${order}) as total from (${selected}) as selected`;
+    const text = `select ${EVENT_COLUMNS}, total from (${summed}) as summed where total - data_size < ${parameters.bind(EXPORT_BYTES, "int8")} order by ${order}`;
+    const rows = await read<EventRow & { readonly total: string }>(
+      db,
+      { text, values: [...parameters.values] },
+      signal,
+    );
+    const events = rows.map(toStoredEvent);
+    if (events.length > 0) yield events;
+    const last = events.at(-1);
+    if (last === undefined || (rows.length < EXPORT_ROWS && Number(rows.at(-1)!.total) < EXPORT_BYTES))
+      return;
+    const { partition, offset } = last.position;
+    cursor = { occurredAt: occurredAt(last), partition, offset };
+  }
 }
 
 const KEYED = `from events.event where source = $1 and id = $2 and occurred_at = $3::timestamptz`;
@@ -97,6 +117,7 @@ const NAMED = `from events.event where source = $1 and id = $2 and (terms @> $3:
 export async function getEvent(
   db: Database,
   { source, id, time }: EventKey,
+  signal?: AbortSignal,
 ): Promise<FoundEvent | undefined> {
   const [row] = await read<EventRow>(
     db,
@@ -111,13 +132,18 @@ export async function getEvent(
           text: `select ${EVENT_COLUMNS} ${KEYED}`,
           values: [source, id, encodeTimestamptz(time)],
         },
+    signal,
   );
   if (row === undefined) return undefined;
   const event = toStoredEvent(row);
-  const others = await read<{ readonly micros: string }>(db, {
-    name: "search.other-times",
-    text: `select (extract(epoch from occurred_at) * 1000000)::bigint as micros ${NAMED} and occurred_at <> $4::timestamptz order by occurred_at limit 100`,
-    values: [source, id, [idTerm(id)], encodeTimestamptz(occurredAt(event))],
-  });
+  const others = await read<{ readonly micros: string }>(
+    db,
+    {
+      name: "search.other-times",
+      text: `select (extract(epoch from occurred_at) * 1000000)::bigint as micros ${NAMED} and occurred_at <> $4::timestamptz order by occurred_at limit 100`,
+      values: [source, id, [idTerm(id)], encodeTimestamptz(occurredAt(event))],
+    },
+    signal,
+  );
   return { event, dataSize: row.data_size, otherTimes: others.map(({ micros }) => BigInt(micros)) };
 }

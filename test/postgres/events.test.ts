@@ -292,6 +292,8 @@ test("whatever an event holds comes back exactly, in lists and alone", async () 
         });
         expect([...found!.event.event.extensions]).toEqual([...each.event.extensions]);
         const [listed] = await searchEvents(suite.db, {
+          filter: undefined,
+          now: 0,
           order: "time",
           after: {
             occurredAt: occurredAt(each),

@@ -1,0 +1,146 @@
+import type pg from "pg";
+
+import { type Filter } from "#core/filter/tree.ts";
+import { timeBounds } from "#core/filter/time-bounds.ts";
+
+import { encodeTimestamptz } from "./binary-format.ts";
+import { compileFilter } from "./filter.ts";
+import { createParameters, type Parameters } from "./parameters.ts";
+import { chooseWindows, overallFrequency, type Window } from "./search-windows.ts";
+import { type StoreStatistics } from "./store-statistics.ts";
+import { compileNeeds, termNeeds } from "./term-needs.ts";
+
+/** "time desc": the newest first; "time": the oldest first. Equal times go by (partition, offset), the same way round. */
+export type EventOrder = "time desc" | "time";
+
+/** The place of an event in the order of a search: `occurredAt` of events.ts and its position. */
+export interface Cursor {
+  /** Microseconds since 1970. */
+  readonly occurredAt: bigint;
+  readonly partition: number;
+  readonly offset: bigint;
+}
+
+/** Which events are asked for. */
+export interface Question {
+  /** undefined: all. */
+  readonly filter: Filter | undefined;
+  /** The moment from which relative times of the filter count, in milliseconds since 1970. */
+  readonly now: number;
+}
+
+/** Events in an order, from a place on. */
+export interface Selection extends Question {
+  readonly order: EventOrder;
+  /** The last event of the page before; undefined for the first page. */
+  readonly after: Cursor | undefined;
+  /** Events at most. */
+  readonly limit: number;
+}
+
+const ORDERS: Readonly<Record<EventOrder, { readonly compare: "<" | ">"; readonly by: string }>> = {
+  "time desc": { compare: "<", by: `occurred_at desc, partition desc, "offset" desc` },
+  time: { compare: ">", by: `occurred_at, partition, "offset"` },
+};
+
+/** The order as SQL. */
+export function orderBy(order: EventOrder): string {
+  return ORDERS[order].by;
+}
+
+/** How the events are looked for. The answer is the same for any. */
+export type Windows = readonly Window[];
+
+/** Where fewer of the events have the needed terms, all of these are gathered rather than all events read. */
+const GATHERED_WHOLE = 0.2;
+
+/** The windows for a selection; see {@link chooseWindows}. */
+export function windowsFor(selection: Selection, statistics: StoreStatistics): Windows {
+  const { filter, now, order, after, limit } = selection;
+  const needs = filter && termNeeds(filter);
+  const { from, before } = filter ? timeBounds(filter, now) : {};
+  const isNewestFirst = order === "time desc";
+  const [least, end] = isNewestFirst
+    ? [from, earliest(before, after && after.occurredAt + 1n)]
+    : [latest(from, after?.occurredAt), before];
+  return chooseWindows({ needs, isNewestFirst, from: least, before: end, limit }, statistics);
+}
+
+/**
+ * A query for the columns of the selected events, in order, whose parameters are among those given. Each window is a part of
+ * its own, whose events come after those of the one before; PostgreSQL begins with one where those before it had too few.
+ */
+export function selectEvents(
+  columns: string,
+  { filter, now, order, after, limit }: Selection,
+  windows: Windows,
+  parameters: Parameters,
+): string {
+  const { compare, by } = ORDERS[order];
+  const { bind } = parameters;
+  const needs = filter && termNeeds(filter);
+  const needed = needs && compileNeeds(needs, parameters);
+  const matches = filter && `(${compileFilter(filter, { parameters, now })}) is true`;
+  const most = bind(limit, "int8");
+  const parts = windows.map(({ from, before, way }, index) => {
+    const bounds = [
+      from !== undefined && `occurred_at >= ${bind(encodeTimestamptz(from), "timestamptz")}`,
+      before !== undefined && `occurred_at < ${bind(encodeTimestamptz(before), "timestamptz")}`,
+      index === 0 &&
+        after !== undefined &&
+        `(occurred_at, partition, "offset") ${compare} (${bind(encodeTimestamptz(after.occurredAt), "timestamptz")}, ${bind(after.partition, "int4")}, ${bind(after.offset, "int8")})`,
+    ];
+    // `offset 0` keeps the planner from mixing the two ways. In the first it knows of no condition but on the place in the
+    // order, and so walks along the index of that; in the second it knows of no order.
+    if (way === "walk" || needed === undefined) {
+      const walked = `select * from events.event${where(...bounds)} order by ${by} offset 0`;
+      return `select ${columns} from (${walked}) as event${where(needed && `${needed} is true`, matches)} limit ${most}`;
+    }
+    const gathered = `select * from events.event${where(...bounds, needed, matches)} offset 0`;
+    return `select ${columns} from (${gathered}) as event order by ${by} limit ${most}`;
+  });
+  return parts.length === 1
+    ? parts[0]!
+    : `${parts.map((part) => `(${part})`).join(" union all ")} limit ${most}`;
+}
+
+/** A query for the columns of all events that match, in no order. */
+export function selectAll(
+  columns: string,
+  { filter, now }: Question,
+  statistics: StoreStatistics,
+  parameters: Parameters,
+): string {
+  const { bind } = parameters;
+  const needs = filter && termNeeds(filter);
+  const { from, before } = filter ? timeBounds(filter, now) : {};
+  const matches = filter && `(${compileFilter(filter, { parameters, now })}) is true`;
+  const isSharp = needs !== undefined && overallFrequency(needs, statistics) < GATHERED_WHOLE;
+  const needed = needs && compileNeeds(needs, parameters);
+  return `select ${columns} from events.event${where(
+    from !== undefined && `occurred_at >= ${bind(encodeTimestamptz(from), "timestamptz")}`,
+    before !== undefined && `occurred_at < ${bind(encodeTimestamptz(before), "timestamptz")}`,
+    needed && (isSharp ? needed : `${needed} is true`),
+    matches,
+  )}`;
+}
+
+/** {@link selectEvents} as a statement. */
+export function selectStatement(columns: string, selection: Selection, windows: Windows): pg.QueryConfig {
+  const parameters = createParameters();
+  const text = selectEvents(columns, selection, windows, parameters);
+  return { text, values: [...parameters.values] };
+}
+
+function where(...conditions: readonly (string | false | undefined)[]): string {
+  const all = conditions.filter((each) => typeof each === "string");
+  return all.length === 0 ? "" : ` where ${all.join(" and ")}`;
+}
+
+function latest(a: bigint | undefined, b: bigint | undefined): bigint | undefined {
+  return a === undefined || (b !== undefined && b > a) ? b : a;
+}
+
+function earliest(a: bigint | undefined, b: bigint | undefined): bigint | undefined {
+  return a === undefined || (b !== undefined && b < a) ? b : a;
+}
