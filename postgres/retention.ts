@@ -35,8 +35,8 @@ export function before(time: Date, { months, days }: Age): Date {
 }
 
 /**
- * Takes the months out of events.event that lie before the cutoff as a whole, each in a transaction of its own, and answers
- * what became of each. Their tables stay, detached, unless they are to be dropped. Several processes may call it at once.
+ * Takes the months out of events.event that lie before the cutoff as a whole, each in a transaction of its own with its sums,
+ * and answers what became of each. Their tables stay, detached, unless they are to be dropped. Several processes may call it at once.
  * Waits at most 5 s for a lock that readers or writers hold, and then throws: call it again later.
  */
 export async function retirePartitions(
@@ -54,6 +54,11 @@ export async function retirePartitions(
     if (outcome !== undefined) retired.push({ name, outcome });
   }
   return retired;
+}
+
+/** The first instant of the month of a partition. */
+function startOf(name: string): Date {
+  return new Date(Date.UTC(Number(name.slice(6, 10)), Number(name.slice(11, 13)) - 1));
 }
 
 /** The first instant after the month of a partition. */
@@ -83,6 +88,11 @@ async function retire(
   });
   if (needed.rowCount === 1) return "needed";
   await tx.query({ text: `alter table events.event detach partition events.${name}` });
+  // Sums are of what is in the table. Whoever was adding to those of this month has let go of the partition.
+  await tx.query({
+    text: "delete from events.rollup where hour >= $1 and hour < $2",
+    values: [startOf(name), new Date(endOf(name))],
+  });
   if (!drop) return "detached";
   await tx.query({ text: `drop table events.${name}` });
   return "dropped";

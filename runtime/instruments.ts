@@ -55,6 +55,7 @@ export interface Gauges {
   "weir.consumer.partitions": { readonly group: string; readonly state: "assigned" | "stopped" | "failed" };
   "weir.store.default_partition.rows": Unlabelled;
   "weir.store.terms.pending": Unlabelled;
+  "weir.store.rollups.lag": Unlabelled;
   "weir.store.partitions.ahead": Unlabelled;
   "weir.store.partitions.detached": Unlabelled;
   "weir.search.waiting": Unlabelled;
@@ -262,6 +263,11 @@ export const GAUGES: { readonly [N in keyof Gauges]: Instrument<Gauges[N]> } = {
   "weir.store.terms.pending": {
     unit: "By",
     help: "What the last round of the index role found that was not merged yet. Searches read all of it: some megabytes under load.",
+    labels: NONE,
+  },
+  "weir.store.rollups.lag": {
+    unit: "{offset}",
+    help: "Offsets that were stored and are not in the sums by hour yet, after the last step. Above zero for long: a backlog, or their rows come faster than they are summed up.",
     labels: NONE,
   },
   "weir.store.partitions.ahead": {

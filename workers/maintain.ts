@@ -8,6 +8,7 @@ import { type Telemetry } from "#runtime/telemetry.ts";
 
 import { type Reconcile } from "./reconcile.ts";
 import { type Role } from "./role.ts";
+import { createRollUp } from "./roll-up.ts";
 
 /** How long events stay. */
 export interface Retention {
@@ -31,6 +32,8 @@ export interface MaintainOptions {
   readonly now?: () => Date;
   /** The pause between two rounds, in milliseconds; a minute by default. */
   readonly intervalMs?: number;
+  /** How old the sums by hour grow before what was stored is added to them, in milliseconds; ten seconds by default. */
+  readonly rollUpMs?: number;
 }
 
 /** A duty, done again after a while; a round later where it failed. */
@@ -40,17 +43,20 @@ interface Duty {
   run(now: Date, signal: AbortSignal): Promise<void>;
 }
 
+const ROLL_UP_MS = 10_000;
 const MINUTE_MS = 60_000;
 const DAY_MS = 24 * 60 * MINUTE_MS;
 
 /**
  * Keeps the tables: makes the monthly partitions of the events table ahead and takes out those that retention is over for,
  * at once and then daily; and in every round puts a portion of the index of the dead letters right and counts the rows of
- * the default partition, where none should be. Several processes may have the role: an advisory lock keeps them apart, and
- * what one has done the others find.
+ * the default partition, where none should be. Beside the rounds it keeps the sums by hour. Several processes may have the
+ * role: advisory locks keep them apart, and what one has done the others find.
  */
 export function createMaintain(options: MaintainOptions): Role {
-  const { db, telemetry, log, now = () => new Date(), intervalMs = MINUTE_MS } = options;
+  const { db, telemetry, log, now = () => new Date() } = options;
+  const { intervalMs = MINUTE_MS, rollUpMs = ROLL_UP_MS } = options;
+  const rollUp = createRollUp({ db, telemetry, log, intervalMs: rollUpMs });
   let fault: string | undefined = "the partitions were not looked at yet";
   let seen:
     | { readonly defaultRows: number; readonly monthsAhead: number; readonly detached: number }
@@ -102,12 +108,20 @@ export function createMaintain(options: MaintainOptions): Role {
     return failures.length === 0 ? undefined : failures.join("; ");
   }
 
+  async function runRounds(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      const failures = await round(signal);
+      if (!signal.aborted) fault = failures;
+      await sleep(intervalMs, undefined, { signal }).catch(() => undefined);
+    }
+  }
+
   return {
     name: "maintain",
     ready: Promise.resolve(),
     dependencies: reconcile === undefined ? ["postgresql"] : ["kafka", "postgresql"],
     get fault() {
-      return fault;
+      return [fault, rollUp.fault].filter((each) => each !== undefined).join("; ") || undefined;
     },
     // What keeps it from its work is tried again.
     failed: false,
@@ -121,11 +135,7 @@ export function createMaintain(options: MaintainOptions): Role {
       using _detached = telemetry.observe("weir.store.partitions.detached", () =>
         seen === undefined ? [] : [[{}, seen.detached]],
       );
-      while (!signal.aborted) {
-        const failures = await round(signal);
-        if (!signal.aborted) fault = failures;
-        await sleep(intervalMs, undefined, { signal }).catch(() => undefined);
-      }
+      await Promise.all([rollUp.run(signal), runRounds(signal)]);
     },
   };
 }

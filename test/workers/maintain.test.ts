@@ -1,9 +1,10 @@
 import { expect, test } from "vitest";
 
+import { persistBatch, takeOver } from "#postgres/claims.ts";
 import { createTelemetry } from "#runtime/telemetry.ts";
 
 import { createMaintain } from "../../workers/maintain.ts";
-import { createProxy, openDatabase } from "../postgres/fixture.ts";
+import { createProxy, openDatabase, sketchEvent } from "../postgres/fixture.ts";
 import { createKeptLog, type KeptLog } from "../kafka/broker.ts";
 import { createTestDatabase } from "../support/database.ts";
 import { type Role } from "../../workers/role.ts";
@@ -20,7 +21,7 @@ interface Running extends AsyncDisposable {
 function maintain(db: Database, now: () => Date): Running {
   const log = createKeptLog();
   const telemetry = createTelemetry(log);
-  const role = createMaintain({ db, telemetry, log, now, intervalMs: 50 });
+  const role = createMaintain({ db, telemetry, log, now, intervalMs: 50, rollUpMs: 50 });
   const stopping = new AbortController();
   const running = role.run(stopping.signal);
   return {
@@ -69,12 +70,29 @@ test("counts the rows that fell into the default partition, and says so once", a
   await using running = maintain(db, () => new Date());
   await expect.poll(() => running.metric("weir_store_default_partition_rows"), soon).toBe(0);
   await db.pool.query(
-    `insert into events.event (occurred_at, receive_time, "offset", partition, data_size, source, id, type, topic, principal, tags, extensions)
-     values ('2001-01-01', now(), 0, 0, 0, '/test', '1', 't', 'events', 'alice', '{}', '{}')`,
+    `insert into events.event (occurred_at, receive_time, "offset", partition, data_size, source, id, type, topic, principal, tags, extensions, terms)
+     values ('2001-01-01', now(), 0, 0, 0, '/test', '1', 't', 'events', 'alice', '{}', '{}', '{}')`,
   );
   await expect.poll(() => running.metric("weir_store_default_partition_rows"), soon).toBe(1);
   const alarms = (): number => running.log.lines.filter(([level]) => level === "error").length;
   expect(alarms()).toBe(1);
+});
+
+test("sums up what is stored, and tells how much is left and why it cannot", async () => {
+  await using database = await createTestDatabase();
+  await using db = openDatabase(database.url);
+  await using running = maintain(db, () => new Date());
+  await expect.poll(() => running.metric("weir_store_rollups_lag"), soon).toBe(0);
+  const held = await takeOver(db, { group: "g", topic: "events", partition: 0, owner: "test" });
+  await db.pool.query("alter table events.rollup rename to other");
+  const events = [sketchEvent({ offset: 0n }), sketchEvent({ offset: 1n })];
+  await persistBatch(db, held, { events, deadLetters: [], skips: [], nextOffset: 2n });
+  await expect.poll(() => running.role.fault, soon).toMatch(/summing up events: .*rollup/);
+  expect(await running.metric("weir_store_rollups_lag")).toBeUndefined();
+  await db.pool.query("alter table events.other rename to rollup");
+  await expect.poll(() => running.metric("weir_store_rollups_lag"), soon).toBe(0);
+  expect(running.role.fault).toBeUndefined();
+  expect((await db.pool.query("select count::int from events.rollup")).rows).toEqual([{ count: 2 }]);
 });
 
 test("waits for a database that is away, says so, and shows no number that it does not know", async () => {
