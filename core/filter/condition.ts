@@ -36,20 +36,16 @@ export function filterOf(scan: Scan, { position, field, op, value }: Parts): Fil
     });
     return undefined;
   }
-  if (field.kind === "data" && op === ":") return hasFilter(scan, field, value);
+  if (field.kind === "data" && op === ":") return hasFilter(scan, position, field, value);
   const condition = conditionOf(scan, field, op === "!=" || op === ":" ? "=" : op, value);
   return op === "!=" && condition !== undefined ? { kind: "not", of: condition } : condition;
 }
 
 /** That a value is there, or an element of the array that is there. */
-function hasFilter(scan: Scan, field: DataField, value: Written): Filter | undefined {
+function hasFilter(scan: Scan, position: number, field: DataField, value: Written): Filter | undefined {
   if (field.path.length === MAX_PATH) {
-    const metadata = { expected: "=", suggestion: "=", limit: String(MAX_PATH), unit: "segments" };
-    scan.fault(
-      value.position,
-      `A path of ${MAX_PATH} segments has no room for the elements that : looks at.`,
-      metadata,
-    );
+    const metadata = { limit: String(MAX_PATH), actual: String(MAX_PATH + 1), unit: "segments" };
+    scan.fault(position, `This path has no room for the elements that : looks at; there is =.`, metadata);
     return undefined;
   }
   const own = conditionOf(scan, field, "=", value);

@@ -28,7 +28,8 @@ export function takeField(scan: Scan): Field | undefined {
   return path && fieldOf(scan, position, name, path);
 }
 
-const NAME = /[^\s()"'=<>!:,[\].\\&|*~]+/y;
+/** As the parser's WORD, without points. */
+const NAME = /(?:[^\s()"'=<>!:,[\]\\&|~.]|&(?!&)|\|(?!\|))+/y;
 
 /** The segments up to where no further one begins; undefined where one is wrong. */
 function takePath(scan: Scan): Segment[] | undefined {
@@ -52,8 +53,8 @@ function takeMember(scan: Scan, position: number): string | undefined {
     return undefined;
   }
   const name = take(scan, NAME);
-  if (name !== undefined) return name;
-  if (take(scan, /\*/y) !== undefined)
+  if (name?.includes("*") === false) return name;
+  if (name !== undefined)
     scan.fault(position, "No star stands for any name; [*] is any element of an array.");
   else
     scan.fault(position, "After this point a name is missing.", { expected: "a name, in quotes if need be" });

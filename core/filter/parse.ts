@@ -282,10 +282,10 @@ function takeValue(scan: Scan): Written | undefined {
   return undefined;
 }
 
-/** After a condition there is a space, a closing bracket or the end; anything else is noted and passed over. */
+/** After a condition without brackets there is a space, a closing bracket or the end; anything else is noted and passed over. */
 function checkEndOfTerm(scan: Scan): void {
   const position = scan.at;
-  if (/\s/.test(scan.text[position - 1] ?? "")) return;
+  if (/[\s)]/.test(scan.text[position - 1] ?? "")) return;
   const rest = take(scan, /(?!&&|\|\|)[^\s)]+/y);
   if (rest === undefined) return;
   const isCall = rest.startsWith("(");
