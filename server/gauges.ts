@@ -12,14 +12,15 @@ export interface Observed {
   readonly rpc: Rpc;
   readonly turns: Turns;
   readonly bodies: BodyBudget;
-  /** The one for reading. */
+  /** The one for reading, and the one for exports. */
   readonly database: Database;
+  readonly exportDatabase: Database;
 }
 
 /** Gives the server's gauges their values until it is disposed of. */
 export function observeServer(
   telemetry: Telemetry,
-  { connections, rpc, turns, bodies, database }: Observed,
+  { connections, rpc, turns, bodies, database, exportDatabase }: Observed,
 ): Disposable {
   const stack = new DisposableStack();
   stack.use(
@@ -34,16 +35,24 @@ export function observeServer(
   stack.use(telemetry.observe("weir.request.bodies.size", () => [[{}, bodies.heldBytes]]));
   stack.use(telemetry.observe("weir.search.waiting", () => [[{}, turns.waiting]]));
   stack.use(
-    telemetry.observe("weir.database.connections", () => {
-      const { idle, used, waiting } = countConnections(database);
-      return [
-        [{ pool: "read", state: "idle" }, idle],
-        [{ pool: "read", state: "used" }, used],
-        [{ pool: "read", state: "waiting" }, waiting],
-      ];
-    }),
+    telemetry.observe("weir.database.connections", () => [
+      ...connectionsOf("read", database),
+      ...connectionsOf("export", exportDatabase),
+    ]),
   );
   return stack;
 }
 
 const PROTOCOLS = ["http/1.1", "h2"] as const;
+
+function connectionsOf(
+  pool: "read" | "export",
+  database: Database,
+): readonly Observation<"weir.database.connections">[] {
+  const { idle, used, waiting } = countConnections(database);
+  return [
+    [{ pool, state: "idle" }, idle],
+    [{ pool, state: "used" }, used],
+    [{ pool, state: "waiting" }, waiting],
+  ];
+}

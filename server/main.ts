@@ -10,6 +10,7 @@ import { loadKafkaClient } from "#kafka/client.ts";
 import { ensureTopics, topicTable } from "#kafka/topics.ts";
 import { traceProducer } from "#kafka/traced.ts";
 import { createDatabase } from "#postgres/pool.ts";
+import { SEARCH_SETTINGS } from "#postgres/search.ts";
 import { type ProcessContext, runProcess } from "#runtime/process.ts";
 import { type Service } from "#runtime/service.ts";
 import { createAccountingService } from "./admin/accounting.ts";
@@ -81,18 +82,30 @@ async function start(context: ProcessContext<(typeof NEEDS)[number]>): Promise<r
     client.createProducer({ ...config.producer, connection: kafka, topics: [events], log, telemetry }),
   );
 
+  const reading = {
+    url: search.databaseUrl ?? config.database.url,
+    connectTimeoutMs: config.database.connectTimeoutMs,
+    readOnly: true,
+    settings: SEARCH_SETTINGS,
+    logger: log.scope("postgres"),
+  };
   const database = resources.use(
     createDatabase({
-      url: search.databaseUrl ?? config.database.url,
+      ...reading,
       poolSize: search.poolSize,
       statementTimeoutMs: search.statementTimeoutMs,
-      connectTimeoutMs: config.database.connectTimeoutMs,
       applicationName: "weir server",
-      readOnly: true,
-      logger: log.scope("postgres"),
     }),
   );
 
+  const exportDatabase = resources.use(
+    createDatabase({
+      ...reading,
+      poolSize: search.exports,
+      statementTimeoutMs: search.exportStatementTimeoutMs,
+      applicationName: "weir server export",
+    }),
+  );
   const schema = createSchemaWatch(database);
 
   const adminDatabase = resources.use(
@@ -144,6 +157,9 @@ async function start(context: ProcessContext<(typeof NEEDS)[number]>): Promise<r
     waitMs: search.queueWaitMs,
   });
 
+  // One for each connection; what finds none is refused at once.
+  const exportTurns = createTurns({ concurrency: search.exports, queue: 0, waitMs: 0 });
+
   const adminTurns = createTurns({
     concurrency: config.admin.concurrency,
     queue: config.admin.queue,
@@ -170,12 +186,22 @@ async function start(context: ProcessContext<(typeof NEEDS)[number]>): Promise<r
   const shared = { authorize, funnel, bodies, telemetry, tracer, shutdown: shutdown.signal };
 
   const ingest = createIngestService({ admission, limits: config.limits, stopping: streamsEnd.signal });
+  const searching = createSearchService({
+    database,
+    exportDatabase,
+    schema,
+    turns,
+    exportTurns,
+    facetExtensions: search.facetExtensions,
+    telemetry,
+    funnel,
+  });
   const rpc = createRpc({
     ...shared,
     routes(plain: ConnectRouter) {
       const router = auditWrites(plain, { database: adminDatabase, log: log.scope("audit") });
       router.service(IngestService, ingest);
-      router.service(SearchService, createSearchService({ database, schema, turns, telemetry }));
+      router.service(SearchService, searching);
       router.service(
         AccountingService,
         createAccountingService({
@@ -247,7 +273,14 @@ async function start(context: ProcessContext<(typeof NEEDS)[number]>): Promise<r
   services.push(main);
 
   resources.use(
-    observeServer(telemetry, { connections: () => main.listener?.connections, rpc, turns, bodies, database }),
+    observeServer(telemetry, {
+      connections: () => main.listener?.connections,
+      rpc,
+      turns,
+      bodies,
+      database,
+      exportDatabase,
+    }),
   );
   return services;
 }

@@ -8,15 +8,20 @@ const RETRY_AFTER_MS = 1_000;
  * What a caller is told of a read of the database that failed; undefined for a fault of ours.
  *
  * @param behind what the schema is known to lack (`SchemaWatch.behind`): that a table is not there is no fault of ours then.
+ * @param advice what to do where it took too long, a sentence.
  */
-export function toReadError(error: unknown, behind?: string): ConnectError | undefined {
+export function toReadError(
+  error: unknown,
+  behind?: string,
+  advice = "Ask for a smaller page, or try again.",
+): ConnectError | undefined {
   if (error instanceof ConnectError) return error;
   if (error instanceof QueryTimeoutError) {
     return toConnectError(
       {
         code: Code.DeadlineExceeded,
         reason: "QUERY_TIMEOUT",
-        message: "The read took longer than a statement may. Ask for a smaller page, or try again.",
+        message: `The read took longer than a statement may. ${advice}`,
       },
       error,
     );

@@ -1,128 +1,139 @@
-import { Code, ConnectError, type HandlerContext, type ServiceImpl } from "@connectrpc/connect";
+import { Code, type ConnectError, type HandlerContext, type ServiceImpl } from "@connectrpc/connect";
 import { parseEventName } from "#core/event-name.ts";
 import { quote } from "#core/faults.ts";
-import { decodePageToken, encodePageToken, type PageQuestion } from "#core/page-token.ts";
-import { type Fault, type Reason } from "#core/reason.ts";
-import { severityOf } from "#core/severity.ts";
-import { tagsOf } from "#core/tags.ts";
+import { type Fault } from "#core/reason.ts";
 import {
   type GetEventRequest,
   type SearchEventsRequest,
   type SearchService,
 } from "#gen/weir/v1/search_pb.ts";
-import { occurredAt } from "#postgres/events.ts";
 import { type Database } from "#postgres/pool.ts";
-import {
-  type EventKey,
-  type EventOrder,
-  getEvent,
-  type SearchQuery,
-  searchEvents,
-} from "#postgres/search.ts";
+import { type EventKey, exportEvents, getEvent, searchEvents } from "#postgres/search.ts";
 import { type Telemetry } from "#runtime/telemetry.ts";
+import { type ErrorFunnel } from "./error-funnel.ts";
+import { failureOf, toConnectError } from "./errors.ts";
 import { endOf } from "./http/deadlines.ts";
-import { failureOf, reasonOf, toConnectError } from "./errors.ts";
 import { toReadError } from "./read-errors.ts";
 import { type SchemaWatch } from "./schema-watch.ts";
+import { adviceFor } from "./search/advice.ts";
+import { exportCapacityReached, exportMessages } from "./search/export.ts";
+import { type Question, readQuestion } from "./search/question.ts";
+import { createInReadTurn } from "./search/reads.ts";
+import { readSummaries, summarize, type Wanted } from "./search/summaries.ts";
 import { type Turns } from "./turns.ts";
-import { fromMicros, toEventMessage, toMicros } from "./wire.ts";
+import { fromMicros, toEventMessage, toMicros, viewOf } from "./wire.ts";
 
 /** What SearchService needs. */
 export interface SearchServiceOptions {
   /** For reading alone, with a bound on every statement. */
   readonly database: Database;
+  /** As `database`, for exports, which have connections of their own. */
+  readonly exportDatabase: Database;
   readonly schema: Pick<SchemaWatch, "behind">;
-  /** How many reads may run at once and wait. */
+  /** How many reads may run at once and wait: one for each connection of `database`. */
   readonly turns: Turns;
+  /** How many exports may run at once: one for each connection of `exportDatabase`. */
+  readonly exportTurns: Turns;
+  /** The extension attributes that have a facet. */
+  readonly facetExtensions: readonly string[];
   readonly telemetry: Telemetry;
+  readonly funnel: ErrorFunnel;
 }
 
 const DEFAULT_PAGE_SIZE = 50;
 const MAX_PAGE_SIZE = 500;
-const RETRY_AFTER_MS = 1_000;
 
-/** weir.v1.SearchService over the store. A page is one statement. */
-export function createSearchService(
-  options: SearchServiceOptions,
-): Partial<ServiceImpl<typeof SearchService>> {
-  const { database } = options;
+/** weir.v1.SearchService over the store. A page is one statement, and so is each of its summaries. */
+export function createSearchService(options: SearchServiceOptions): ServiceImpl<typeof SearchService> {
+  const { database, exportDatabase, schema, exportTurns } = options;
+  const inReadTurn = createInReadTurn(options);
+  const summaries = { ...options, inReadTurn };
   return {
-    async searchEvents(request, { signal }) {
-      const { order, after, size } = toPageQuery(request);
-      const found = await read(options, "search", signal, () =>
+    async searchEvents(request, context) {
+      const { question, size, wanted } = readSearch(request);
+      using work = abortable(context.signal);
+      const { signal } = work;
+      const page = inReadTurn({ method: "search", signal, advice: adviceFor(question) }, () =>
         // One more than asked for says whether there is a page after this one.
-        searchEvents(database, { order, after, limit: size + 1 }),
+        searchEvents(database, { ...question, limit: size + 1 }, signal),
       );
+      // The page has asked for its turn by now, so none of its summaries goes before it.
+      const summed = summarize(summaries, question, wanted, signal);
+      const found = await page;
       const events = found.slice(0, size);
       const last = found.length > size ? events.at(-1) : undefined;
-      const nextPageToken =
-        last && encodePageToken({ ...last.position, time: occurredAt(last) }, toQuestion(order));
-      return { events: events.map((event) => toEventMessage(event)), nextPageToken: nextPageToken ?? "" };
+      return {
+        events: events.map((event) => toEventMessage(event)),
+        nextPageToken: last === undefined ? "" : question.tokenAfter(last),
+        ...(await summed),
+      };
     },
 
     async getEvent(request, context) {
-      const key = toEventKey(request);
-      const found = await read(options, "get", context.signal, async () => {
-        const event = isStorable(key) ? await getEvent(database, key) : undefined;
+      const key = readKey(request);
+      const { signal } = context;
+      const found = await inReadTurn({ method: "get", signal }, async () => {
+        const event = isStorable(key) ? await getEvent(database, key, signal) : undefined;
         if (event === undefined) throw notFound(request);
         return event;
       });
-      const { event, dataSize, otherTimes } = found;
-      const computed = { dataSize, severity: severityOf(event.event), tags: tagsOf(event.event) };
       return {
-        event: toEventMessage({ ...event, ...computed }, speaksJson(context)),
-        otherTimes: otherTimes.map(fromMicros),
+        event: toEventMessage(viewOf(found.event), speaksJson(context)),
+        otherTimes: found.otherTimes.map(fromMicros),
       };
+    },
+
+    async *exportEvents(request, context) {
+      const asked = readQuestion(request);
+      if (!asked.ok) throw refusal(asked.faults);
+      const { value: question } = asked;
+      const { signal } = context;
+      try {
+        using turn = await exportTurns.take(signal);
+        if (turn === undefined) throw exportCapacityReached();
+        yield* exportMessages(exportEvents(exportDatabase, question, signal), question, speaksJson(context));
+      } catch (cause) {
+        if (signal.aborted) throw endOf(signal);
+        throw toReadError(cause, schema.behind, adviceFor(question)) ?? cause;
+      }
     },
   };
 }
 
-interface PageQuery extends Omit<SearchQuery, "limit"> {
-  /** Events on the page at most. */
-  readonly size: number;
-}
-
-const DEFAULT_ORDER = "time desc";
-const ORDERS: readonly EventOrder[] = ["time desc", "time"];
-
-/** Only the empty filter is served yet. */
-function toQuestion(order: EventOrder): PageQuestion {
-  return { filter: "", order };
-}
-
-/** @throws ConnectError with every fault of the request. */
-function toPageQuery({ filter, orderBy, pageSize, pageToken }: SearchEventsRequest): PageQuery {
-  const faults: Fault[] = [];
-  if (filter.trim() !== "") {
-    const description = "Filters are not served yet: leave it empty, which lists all events.";
-    faults.push({ field: "filter", reason: "FILTER_UNSUPPORTED", description });
-  }
-  const wanted = orderBy.trim().replace(/\s+/g, " ") || DEFAULT_ORDER;
-  const order = ORDERS.find((each) => each === wanted);
-  if (order === undefined) {
-    const description = `${quote(orderBy)} is no order: give "time desc" (the default: newest first) or "time".`;
-    faults.push({ field: "order_by", reason: "INVALID_ORDER_BY", description });
-  }
-  if (pageSize < 0) {
-    const description = `A page cannot have ${pageSize} events: give 1 to ${MAX_PAGE_SIZE}, or 0 for ${DEFAULT_PAGE_SIZE}.`;
-    faults.push({ field: "page_size", reason: "INVALID_PAGE_SIZE", description });
-  }
-  // Beside an order that is none, a token may belong to any.
-  const cursors = (order === undefined ? ORDERS : [order]).map((each) =>
-    pageToken === "" ? undefined : decodePageToken(pageToken, toQuestion(each)),
-  );
-  const cursor = cursors.find((each) => each?.ok !== false) ?? cursors[0];
-  if (cursor?.ok === false) faults.push(...cursor.faults);
-  if (order === undefined || cursor?.ok === false || faults.length > 0) throw refusal(faults);
+/** A signal that is raised with another one, and when it is disposed of: what still runs then is wanted no more. */
+function abortable(signal: AbortSignal): Disposable & { readonly signal: AbortSignal } {
+  const controller = new AbortController();
   return {
-    order,
-    after: cursor && { ...cursor.value, occurredAt: cursor.value.time },
-    size: Math.min(pageSize === 0 ? DEFAULT_PAGE_SIZE : pageSize, MAX_PAGE_SIZE),
+    signal: AbortSignal.any([signal, controller.signal]),
+    [Symbol.dispose]: () => controller.abort(),
   };
 }
 
+interface Search {
+  readonly question: Question;
+  /** Events on the page at most. */
+  readonly size: number;
+  readonly wanted: readonly Wanted[];
+}
+
 /** @throws ConnectError with every fault of the request. */
-function toEventKey({ name, time }: GetEventRequest): EventKey {
+function readSearch(request: SearchEventsRequest): Search {
+  const { pageSize, pageToken } = request;
+  const question = readQuestion(request);
+  const { wanted, faults } = readSummaries(request.summaries, pageToken === "");
+  const sizeFaults: Fault[] = [];
+  if (pageSize < 0) {
+    const description = `A page cannot have ${pageSize} events: give 1 to ${MAX_PAGE_SIZE}, or 0 for ${DEFAULT_PAGE_SIZE}.`;
+    sizeFaults.push({ field: "page_size", reason: "INVALID_PAGE_SIZE", description });
+  }
+  const all = [...(question.ok ? [] : question.faults), ...sizeFaults, ...faults];
+  if (!question.ok || all.length > 0) throw refusal(all);
+  const size = Math.min(pageSize === 0 ? DEFAULT_PAGE_SIZE : pageSize, MAX_PAGE_SIZE);
+  return { question: question.value, size, wanted };
+}
+
+/** @throws ConnectError with every fault of the request. */
+function readKey({ name, time }: GetEventRequest): EventKey {
   const identity = parseEventName(name);
   const faults: Fault[] = identity.ok ? [] : [...identity.faults];
   const micros = time && toMicros(time);
@@ -160,41 +171,4 @@ function notFound({ name, time }: GetEventRequest): ConnectError {
 function speaksJson({ requestHeader, requestMethod, url }: HandlerContext): boolean {
   if (requestMethod === "GET") return new URL(url).searchParams.get("encoding") === "json";
   return /[/+]json\b/.test(requestHeader.get("content-type") ?? "");
-}
-
-/** Waits for a turn, reads, and measures both; a read that fails is measured too. */
-async function read<T>(
-  { turns, schema, telemetry }: SearchServiceOptions,
-  method: "search" | "get",
-  signal: AbortSignal,
-  work: () => Promise<T>,
-): Promise<T> {
-  const startedAt = performance.now();
-  const measure = (outcome: "ok" | Reason): void =>
-    telemetry.record("weir.search.duration", { method, outcome }, (performance.now() - startedAt) / 1000);
-  try {
-    const turn = await turns.take(signal);
-    if (turn === undefined) throw capacityReached();
-    try {
-      const value = await work();
-      measure("ok");
-      return value;
-    } finally {
-      turn[Symbol.dispose]();
-    }
-  } catch (cause) {
-    const error = signal.aborted ? endOf(signal) : (toReadError(cause, schema.behind) ?? cause);
-    measure(error instanceof ConnectError ? (reasonOf(error) ?? "DEADLINE_EXCEEDED") : "INTERNAL");
-    throw error;
-  }
-}
-
-function capacityReached(): ConnectError {
-  return toConnectError({
-    code: Code.Unavailable,
-    reason: "SEARCH_CAPACITY",
-    message: "As many reads run and wait as this server allows. Try again.",
-    metadata: { setting: "WEIR_SEARCH_CONCURRENCY" },
-    retryAfterMs: RETRY_AFTER_MS,
-  });
 }

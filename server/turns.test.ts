@@ -42,10 +42,21 @@ describe("turns", () => {
     };
     const asked = [run("summary", "later"), run("page", "soon"), run("further page", "soon")];
     expect(turns.waiting).toBe(3);
-    expect(await turns.take(never)).toBeUndefined();
     held[Symbol.dispose]();
     await Promise.all(asked);
     expect(order).toEqual(["page", "further page", "summary"]);
+  });
+
+  test("that may come later make room in a full queue for one that may not, the last of them first", async () => {
+    const turns = createTurns({ concurrency: 1, queue: 2, waitMs: 10_000 });
+    const held = await take(turns);
+    const [first, second] = [turns.take(never, "later"), turns.take(never, "later")];
+    expect(await turns.take(never, "later")).toBeUndefined();
+    const page = turns.take(never);
+    expect(await second).toBeUndefined();
+    held[Symbol.dispose]();
+    (await page)![Symbol.dispose]();
+    expect(await first).toBeDefined();
   });
 
   test("are refused at once where the queue is full", async () => {

@@ -8,7 +8,7 @@ export interface TurnsOptions {
   readonly waitMs: number;
 }
 
-/** What may wait: whatever is "later" goes after all that is "soon". */
+/** What may wait: whatever is "later" goes after all that is "soon", and gives its place in a full queue to it. */
 export type Urgency = "soon" | "later";
 
 /** Gives turns in the order of asking, the urgent ones first. */
@@ -24,11 +24,13 @@ export interface Turns {
   readonly waiting: number;
 }
 
+/** Ends a wait, with a turn or without. */
+type End = (turn?: Disposable) => void;
+
 /** Turns, none of which is taken. */
 export function createTurns({ concurrency, queue, waitMs }: TurnsOptions): Turns {
   let running = 0;
-  type Queue = Set<(turn: Disposable) => void>;
-  const waiting: Readonly<Record<Urgency, Queue>> = { soon: new Set(), later: new Set() };
+  const waiting: Readonly<Record<Urgency, Set<End>>> = { soon: new Set(), later: new Set() };
   const waitingCount = (): number => waiting.soon.size + waiting.later.size;
 
   const createTurn = (): Disposable => {
@@ -51,14 +53,18 @@ export function createTurns({ concurrency, queue, waitMs }: TurnsOptions): Turns
         running += 1;
         return createTurn();
       }
-      if (waitingCount() >= queue) return undefined;
+      if (waitingCount() >= queue) {
+        const last = urgency === "soon" ? [...waiting.later].at(-1) : undefined;
+        if (last === undefined) return undefined;
+        last();
+      }
       return new Promise((resolve, reject) => {
         const leave = (): void => {
-          waiting[urgency].delete(enter);
+          waiting[urgency].delete(end);
           clearTimeout(timer);
           signal.removeEventListener("abort", giveUp);
         };
-        const enter = (turn: Disposable): void => {
+        const end: End = (turn) => {
           leave();
           resolve(turn);
         };
@@ -66,12 +72,9 @@ export function createTurns({ concurrency, queue, waitMs }: TurnsOptions): Turns
           leave();
           reject(signal.reason as Error);
         };
-        const timer = setTimeout(() => {
-          leave();
-          resolve(undefined);
-        }, waitMs);
+        const timer = setTimeout(end, waitMs);
         signal.addEventListener("abort", giveUp, { once: true });
-        waiting[urgency].add(enter);
+        waiting[urgency].add(end);
       });
     },
     get waiting() {

@@ -5,6 +5,8 @@ import { type CloudEvent, type EventData, type LogPosition, type StoredEvent } f
 import { decodeEventMessage } from "#core/event-message.ts";
 import { formatEventName } from "#core/event-name.ts";
 import { createFaults, refuse } from "#core/faults.ts";
+import { severityOf } from "#core/severity.ts";
+import { tagsOf } from "#core/tags.ts";
 import { isTimestampInRange } from "#core/timestamp.ts";
 import { decodeUtf8 } from "#core/utf8.ts";
 import {
@@ -98,6 +100,17 @@ export interface StoredView extends Omit<StoredEvent, "event"> {
   readonly tags: readonly string[];
 }
 
+/** A stored event as it is shown, with its data. */
+export function viewOf(stored: StoredEvent): StoredView {
+  const { event } = stored;
+  return {
+    ...stored,
+    dataSize: event.data?.bytes.byteLength ?? 0,
+    severity: severityOf(event),
+    tags: tagsOf(event),
+  };
+}
+
 /**
  * A stored event as a message; its data are in it where they are given.
  *
@@ -110,7 +123,7 @@ export function toEventMessage(stored: StoredView, json = false): Event {
     name: formatEventName(event.source, event.id),
     cloudEvent: toCloudEventMessage(event, json && data ? { ...data, protoType: undefined } : data),
     receiveTime: fromMillis(stored.acceptTime),
-    severity: SEVERITY_RANGES[Math.ceil(severity / 4)] ?? Severity.UNSPECIFIED,
+    severity: toSeverity(severity),
     tags: [...stored.tags],
     dataSize: BigInt(stored.dataSize),
     position: toLogPositionMessage(stored.position),
@@ -119,6 +132,11 @@ export function toEventMessage(stored: StoredView, json = false): Event {
     principal: stored.principal,
     dataTypeUrl: data?.protoType ?? "",
   });
+}
+
+/** The range of an OpenTelemetry severity number. */
+export function toSeverity(number = 0): Severity {
+  return SEVERITY_RANGES[Math.ceil(number / 4)] ?? Severity.UNSPECIFIED;
 }
 
 /** By the severity number divided by four, rounded up: each name stands for four numbers. */

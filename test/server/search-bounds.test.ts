@@ -2,9 +2,14 @@ import { Code } from "@connectrpc/connect";
 import pg from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
 
+import { Summary } from "#gen/weir/v1/search_pb.ts";
+
 import { untilReady } from "../../dev/child.ts";
 import { startWeir, type Weir } from "../support/weir.ts";
 import { createClients, refusalOf } from "./clients.ts";
+
+/** One statement. */
+const PAGE = { summaries: [Summary.NONE] };
 
 let weir: Weir;
 beforeAll(async () => {
@@ -40,12 +45,12 @@ test("a read that hangs is ended, those behind it are refused in time, and the n
   try {
     await blocker.query("begin");
     await blocker.query("lock table events.event in access exclusive mode");
-    const running = refusalOf(search.searchEvents({}));
+    const running = refusalOf(search.searchEvents(PAGE));
     await untilMetric('weir_database_connections{pool="read",state="used"}', 1);
     const waiting = refusalOf(search.getEvent({ name: "events/a:b" }));
     await untilMetric("weir_search_waiting", 1);
 
-    const [overflow, late] = [await refusalOf(search.searchEvents({})), await waiting];
+    const [overflow, late] = [await refusalOf(search.searchEvents(PAGE)), await waiting];
     for (const refusal of [overflow, late]) {
       expect(refusal).toMatchObject({
         code: Code.Unavailable,
@@ -59,7 +64,7 @@ test("a read that hangs is ended, those behind it are refused in time, and the n
     await blocker.end();
   }
 
-  expect((await search.searchEvents({})).events).toEqual([]);
+  expect((await search.searchEvents(PAGE)).events).toEqual([]);
   const count = (method: string, outcome: string): Promise<number | undefined> =>
     metric(`weir_search_duration_count{method="${method}",outcome="${outcome}"}`);
   expect(await count("search", "QUERY_TIMEOUT")).toBe(1);
@@ -75,9 +80,9 @@ test("a read whose deadline comes first gives its place back", async () => {
   try {
     await blocker.query("begin");
     await blocker.query("lock table events.event in access exclusive mode");
-    const running = search.searchEvents({});
+    const running = search.searchEvents(PAGE);
     await untilMetric('weir_database_connections{pool="read",state="used"}', 1);
-    const impatient = refusalOf(search.searchEvents({}, { timeoutMs: 1_500 }));
+    const impatient = refusalOf(search.searchEvents(PAGE, { timeoutMs: 1_500 }));
     await untilMetric("weir_search_waiting", 1);
     expect((await impatient).code).toBe(Code.DeadlineExceeded);
     await untilMetric("weir_search_waiting", 0);

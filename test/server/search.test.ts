@@ -161,11 +161,11 @@ describe("SearchEvents", () => {
 
   test.each(PROTOCOLS)("tells every fault of a request at once, by %s", async (protocol) => {
     const { search } = createClients(weir.baseUrl, token, protocol);
-    const request = { filter: 'type = "a"', orderBy: "id", pageSize: -1, pageToken: "made-up" };
+    const request = { filter: 'typ = "a"', orderBy: "id", pageSize: -1, pageToken: "made-up" };
     const refusal = await refusalOf(search.searchEvents(request));
     expect(refusal.code).toBe(Code.InvalidArgument);
     expect(refusal.violations.map(({ field, reason }) => `${field} ${reason}`).toSorted()).toEqual([
-      "filter FILTER_UNSUPPORTED",
+      "filter INVALID_FILTER",
       "order_by INVALID_ORDER_BY",
       "page_size INVALID_PAGE_SIZE",
       "page_token INVALID_PAGE_TOKEN",

@@ -195,7 +195,7 @@ export const FacetValueSchema: GenMessage<FacetValue> = /*@__PURE__*/
 export type Histogram = Message<"weir.v1.Histogram"> & {
   /**
    * The length of an interval: the shortest of 1, 5, 15, 30 s; 1, 5, 15, 30 min; 1, 3, 6, 12 h; 1, 7, 30 d that makes 120
-   * intervals or fewer.
+   * intervals or fewer; where none does, 60 d, 120 d and so on.
    *
    * @generated from field: google.protobuf.Duration interval = 1;
    */
