@@ -82,13 +82,14 @@ export function selectEvents(
   const needed = needs && compileNeeds(needs, parameters);
   const matches = filter && `(${compileFilter(filter, { parameters, now })}) is true`;
   const most = bind(limit, "int8");
-  const parts = windows.map(({ from, before, way }, index) => {
+  const isAfter =
+    after &&
+    `(occurred_at, partition, "offset") ${compare} (${bind(encodeTimestamptz(after.occurredAt), "timestamptz")}, ${bind(after.partition, "int4")}, ${bind(after.offset, "int8")})`;
+  const parts = windows.map(({ from, before, way }) => {
     const bounds = [
       from !== undefined && `occurred_at >= ${bind(encodeTimestamptz(from), "timestamptz")}`,
       before !== undefined && `occurred_at < ${bind(encodeTimestamptz(before), "timestamptz")}`,
-      index === 0 &&
-        after !== undefined &&
-        `(occurred_at, partition, "offset") ${compare} (${bind(encodeTimestamptz(after.occurredAt), "timestamptz")}, ${bind(after.partition, "int4")}, ${bind(after.offset, "int8")})`,
+      isAfter,
     ];
     // `offset 0` keeps the planner from mixing the two ways. In the first it knows of no condition but on the place in the
     // order, and so walks along the index of that; in the second it knows of no order.

@@ -58,7 +58,9 @@ export function chooseWindows(query: WindowQuery, statistics: StoreStatistics): 
     const wanted = limit / frequency;
     const way = wanted <= WALKED ? "walk" : "gather";
     for (const times of [3, 24]) {
-      if (wanted * times < part.rows / 2) windows.push({ end: part.after(wanted * times), way });
+      const end = part.after(wanted * times);
+      if (wanted * times < part.rows / 2 && part.start !== end && part.end !== end)
+        windows.push({ end, way });
     }
     windows.push({ end: part.end, way });
   }
@@ -117,9 +119,15 @@ function partOf(month: MonthStatistics, query: WindowQuery): Part | undefined {
   if (from >= before || month.rows === 0) return undefined;
   const curve = curveOf(month);
   const [first, last] = [rowsUntil(curve, from), rowsUntil(curve, before)];
+  const within = (moment: bigint): bigint => (moment < from ? from : moment > before ? before : moment);
   return query.isNewestFirst
-    ? { start: before, end: from, rows: last - first, after: (rows) => momentOf(curve, last - rows) }
-    : { start: from, end: before, rows: last - first, after: (rows) => momentOf(curve, first + rows) };
+    ? { start: before, end: from, rows: last - first, after: (rows) => within(momentOf(curve, last - rows)) }
+    : {
+        start: from,
+        end: before,
+        rows: last - first,
+        after: (rows) => within(momentOf(curve, first + rows)),
+      };
 }
 
 /** How many events there are until a moment, at some moments of a month, both rising. */

@@ -88,7 +88,7 @@ export async function facetEvents(
       const each = field === "tags" ? `(select unnest(v) as v from ${from}) as each` : from;
       const name = parameters.bind(field, "text");
       parts.push(
-        `(select ${name}, v::text, count(*) as count from ${each} where v is not null group by v order by count desc, v limit ${most})`,
+        `(select ${name}, v::text as value, count(*) as count from ${each} where v is not null group by v order by count desc, v limit ${most})`,
       );
     }
   }
