@@ -13,7 +13,7 @@ export interface Choice {
   /** The filter in its canonical form. */
   readonly canonical: string;
   /** The token to go on with after a letter; "" where there is none to go on after. */
-  tokenAfter(letter: LetterCursor | undefined): string;
+  tokenAfter(this: void, letter: LetterCursor | undefined): string;
   readonly faults: readonly Fault[];
 }
 

@@ -17,7 +17,7 @@ export interface Question {
   /** undefined: from the first on. */
   readonly after: Cursor | undefined;
   /** The token to go on with after an event. */
-  tokenAfter(event: Placed): string;
+  tokenAfter(this: void, event: Placed): string;
 }
 
 /** An event in the order of a search. */
