@@ -1,5 +1,7 @@
 import { audit, AUDIT_HELP } from "./audit.ts";
+import { EXPORT_HELP, exportEvents } from "./export.ts";
 import { generate, GENERATE_HELP } from "./generate.ts";
+import { search, SEARCH_HELP } from "./search.ts";
 import { send, SEND_HELP } from "./send.ts";
 import { UsageError } from "./usage-error.ts";
 
@@ -19,6 +21,16 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     run: generate,
     help: GENERATE_HELP,
     summary: "makes realistic events, for demonstrations and benches",
+  },
+  search: {
+    run: search,
+    help: SEARCH_HELP,
+    summary: "finds stored events, as a table or as lines of JSON",
+  },
+  export: {
+    run: exportEvents,
+    help: EXPORT_HELP,
+    summary: "writes stored events with their data, and goes on where it was broken off",
   },
   audit: {
     run: audit,

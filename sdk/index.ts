@@ -1,9 +1,9 @@
 export { formatEventName } from "../core/event-name.ts";
 export { type Reason } from "../core/reason.ts";
-export { createWeirClient, type WeirClient, type WeirClientOptions } from "./client.ts";
+export { createWeirClient, type EventQuery, type WeirClient, type WeirClientOptions } from "./client.ts";
 export { attributeOf, cloudEvent, type CloudEventInit, dataOf, type ExtensionValue } from "./cloud-event.ts";
 export { type Violation, type WeirError, weirErrorOf } from "./error.ts";
-export { type ParsedEvent, parseCloudEvent } from "./json-event.ts";
+export { formatCloudEvent, type ParsedEvent, parseCloudEvent } from "./json-event.ts";
 export { type CloudEvent } from "./gen/io/cloudevents/v1/cloudevents_pb.ts";
 export { type Event, type LogPosition, type Receipt, Severity, Stage } from "./gen/weir/v1/event_pb.ts";
 export { PublishError, type PublishReason } from "./publish-error.ts";

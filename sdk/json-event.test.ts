@@ -1,10 +1,12 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { encodeStructuredJson } from "../core/structured-json.ts";
-import { attributeOf, dataOf } from "./cloud-event.ts";
-import { parseCloudEvent } from "./json-event.ts";
+import { attributeOf, cloudEvent, dataOf } from "./cloud-event.ts";
+import { formatCloudEvent, parseCloudEvent } from "./json-event.ts";
 
 const text = (bytes: Uint8Array | undefined): string => new TextDecoder().decode(bytes);
+const encoded = (json: string): Uint8Array => new TextEncoder().encode(json);
+const indented = (json: string): string => JSON.stringify(JSON.parse(json), undefined, "\r\n\t");
 
 test("reads every attribute, and JSON data as they are written", () => {
   const data = '{"total": 12345678901234567890, "rate": 1.0e3, "rate": null}';
@@ -58,6 +60,47 @@ test("gives back what was written, whatever the data", () => {
       expect([read?.id, dataOf(read)]).toEqual([id, bytes]);
     }),
   );
+});
+
+test("writes on one line what is read back, byte for byte, whatever the data", () => {
+  const types = [undefined, "application/json", "text/plain", "application/octet-stream"];
+  const payloads = fc.oneof(
+    fc.uint8Array(),
+    fc.json().map(encoded),
+    fc.json().map((json) => encoded(indented(json))),
+  );
+  fc.assert(
+    fc.property(
+      fc.constantFrom(...types),
+      fc.option(payloads, { nil: undefined }),
+      (datacontenttype, data) => {
+        const event = cloudEvent({
+          id: "1",
+          source: "/s",
+          type: "t",
+          time: "2026-11-01T09:30:00.123456789Z",
+          subject: 'a "b" ü',
+          dataschema: "https://a.example/s",
+          extensions: { flag: true, n: -7, at: new Date(0) },
+          datacontenttype,
+          data,
+        });
+        const line = formatCloudEvent(event);
+        expect(line).not.toMatch(/[\n\r]/);
+        const read = parseCloudEvent(line).event;
+        const names = ["subject", "time", "dataschema", "datacontenttype", "flag", "n", "at"];
+        expect(names.map((name) => attributeOf(read, name))).toEqual(
+          names.map((name) => attributeOf(event, name)),
+        );
+        expect([read?.id, read?.source, read?.type, dataOf(read)]).toEqual(["1", "/s", "t", dataOf(event)]);
+      },
+    ),
+  );
+});
+
+test("refuses to write what is no CloudEvent, and says why", () => {
+  const event = cloudEvent({ id: "", source: "/", type: "", time: new Date() });
+  expect(() => formatCloudEvent(event)).toThrow(/id.*type/i);
 });
 
 test("never throws", () => {

@@ -1,7 +1,10 @@
 import { create } from "@bufbuild/protobuf";
 import { TimestampSchema } from "@bufbuild/protobuf/wkt";
 import { attributesOf } from "../core/attributes.ts";
-import { decodeStructuredJson } from "../core/structured-json.ts";
+import { encodeBase64 } from "../core/base64.ts";
+import { decodeEventMessage } from "../core/event-message.ts";
+import { createFaults } from "../core/faults.ts";
+import { decodeStructuredJson, toStructuredJson } from "../core/structured-json.ts";
 import { type Violation } from "./error.ts";
 import {
   type CloudEvent,
@@ -54,4 +57,30 @@ export function parseCloudEvent(json: string | Uint8Array): ParsedEvent {
     data: data === undefined ? { case: undefined } : { case: "binaryData", value: data.bytes },
   });
   return { event };
+}
+
+/**
+ * Writes an event in CloudEvents' JSON format, on one line; `parseCloudEvent` gives it back, its payload byte for byte. The
+ * payload is in `data` where that keeps every byte, else in `data_base64`; of a protobuf payload (proto_data) it is the
+ * message's own bytes, whose type the format has no place for.
+ *
+ * Throws a TypeError, naming every fault, for a message that is no CloudEvent, which no answer of Weir holds.
+ *
+ * @example
+ * ```ts
+ * for await (const { events } of weir.search.exportEvents({ filter: 'type = "com.acme.order.*"' })) {
+ *   for (const { cloudEvent } of events) if (cloudEvent) console.log(formatCloudEvent(cloudEvent));
+ * }
+ * ```
+ */
+export function formatCloudEvent(event: CloudEvent): string {
+  const attributes = Object.entries(event.attributes).map(([name, { attr }]) => [name, attr] as const);
+  const decoded = decodeEventMessage({ ...event, attributes }, createFaults());
+  if (!decoded.ok) throw new TypeError(decoded.faults.map(({ description }) => description).join(" "));
+  const { data } = decoded.value;
+  const text = toStructuredJson(decoded.value);
+  // Line breaks of a JSON payload, the only ones there can be, belong to its bytes.
+  if (data === undefined || !/[\n\r]/.test(text)) return text;
+  const head = toStructuredJson({ ...decoded.value, data: undefined }).slice(0, -1);
+  return `${head},"data_base64":"${encodeBase64(data.bytes)}"}`;
 }

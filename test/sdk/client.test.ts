@@ -63,6 +63,33 @@ test("publishes, finds and reads back, byte for byte", async () => {
   expect(events.map((each) => each.name)).toContain(name);
 });
 
+test("follows the pages of a search, and asks for none that nobody comes to", async () => {
+  const events = Array.from({ length: 5 }, (_, index) =>
+    cloudEvent(
+      sketch({ id: `paged-${index}`, subject: "paged", time: new Date(Date.now() - index * 1_000) }),
+    ),
+  );
+  await client.ingest.batchCreateEvents({ events });
+  const query = { filter: "subject = paged", pageSize: 2 };
+  const idsOf = async (options: object = {}): Promise<(string | undefined)[]> => {
+    const ids = [];
+    for await (const { cloudEvent: found } of client.events({ ...query, ...options })) ids.push(found?.id);
+    return ids;
+  };
+  const newest = [0, 1, 2, 3, 4].map((index) => `paged-${index}`);
+  await expect.poll(() => idsOf(), soon).toEqual(newest);
+  expect(await idsOf({ orderBy: "time" })).toEqual(newest.toReversed());
+
+  const requests: string[] = [];
+  const token = () => (requests.push("one"), weir.token());
+  for await (const event of createWeirClient({ baseUrl: weir.baseUrl, token }).events(query)) {
+    if (event.cloudEvent?.id === "paged-1") break;
+  }
+  expect(requests).toHaveLength(1);
+  const refused = idsOf({ filter: "typ = x" });
+  expect(await refused.catch(weirErrorOf)).toMatchObject({ reason: "INVALID_FILTER" });
+});
+
 test("reads every fault of a refusal out of the server's own answer", async () => {
   const event = cloudEvent(sketch({ id: "", type: "", time: "2001-01-01T00:00:00Z" }));
   const refusal = weirErrorOf(await client.ingest.createEvent({ event }).catch((error: unknown) => error));

@@ -53,6 +53,7 @@ console.log(JSON.stringify([
       "cloudEvent",
       "createWeirClient",
       "dataOf",
+      "formatCloudEvent",
       "formatEventName",
       "parseCloudEvent",
       "weirErrorOf",

@@ -5,7 +5,7 @@ import { installPackedSdk, readmeSnippets, type ScratchProject } from "./install
 
 // The snippets of the README run as they stand, in a customer's project, against a real Weir.
 
-const [first, second, ...more] = readmeSnippets();
+const [first, second, third, ...more] = readmeSnippets();
 
 let project: ScratchProject;
 let weir: Weir;
@@ -24,7 +24,7 @@ async function run(snippet = ""): Promise<readonly string[]> {
   return (await project.run("node", ["snippet.ts"], env)).trimEnd().split("\n");
 }
 
-test("there are two", () => expect(more).toEqual([]));
+test("there are three", () => expect(more).toEqual([]));
 
 test("an event is published and read back", async () => {
   const lines = await run(first);
@@ -41,5 +41,15 @@ test("many are published, and the one that is too old is told", async () => {
       /^TIME_OUT_OF_WINDOW Event "[0-9a-f-]{36}" of "\/thermometers" was not published: /,
     ),
     "acknowledged: 999",
+  ]);
+});
+
+test("events are found by a filter, counted and exported", async () => {
+  const [newest, inAll, ...exported] = await run(third);
+  expect(newest).toMatch(/^newest: events\/%2Fshop:[0-9a-f-]{36}$/);
+  expect(inAll).toBe("in all: 1, of com.acme.order.placed");
+  const events = exported.map((line) => JSON.parse(line) as { id: string; data: unknown });
+  expect(events).toMatchObject([
+    { id: newest!.slice(-36), type: "com.acme.order.placed", data: { amount: 120, currency: "EUR" } },
   ]);
 });
