@@ -33,7 +33,10 @@ export interface ExaminedEvent {
   terms(): ReadonlySet<number>;
   /** The payload, where it is searchable JSON. */
   json(): JsonNode | undefined;
-  /** What full text looks into, by foldCase: id, source, type, subject, the extensions' values, the payload's strings or text. Between them is U+0000, which none has. */
+  /**
+   * What full text looks into, by foldCase: id, source, type, subject, the extensions' values, the payload's strings or text.
+   * Between them stands U+0000, which none of them has.
+   */
   foldedTexts(): string;
 }
 

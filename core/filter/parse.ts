@@ -1,8 +1,9 @@
 import { quote } from "../faults.ts";
 import { type Result } from "../reason.ts";
 import { utf8Length } from "../utf8.ts";
-import { filterOf, type WrittenOperator } from "./condition.ts";
+import { filterOf } from "./condition.ts";
 import { takeField } from "./field.ts";
+import { OPERATORS, takeOperator, takeValue } from "./operand.ts";
 import { printFilter } from "./print.ts";
 import { createScan, peek, type Scan, skipSpace, take, takeQuoted, type Written, written } from "./scan.ts";
 import { type Filter } from "./tree.ts";
@@ -165,8 +166,6 @@ function takeSimple(scan: Scan, depth: number): Filter | undefined {
 
 /** What a bare word, the name of a field with its points, may consist of. */
 const WORD = /(?:[^\s()"'=<>!:,[\]\\&|~]|&(?!&)|\|(?!\|))+/y;
-/** As {@link WORD}, for a value without quotes. */
-const VALUE = /(?:[^\s()"'=<>!,[\]\\&|]|&(?!&)|\|(?!\|))+/y;
 const STRAY = /[-=<>!:~]+|[^]/y;
 
 function takeBracket(scan: Scan, depth: number): Filter | undefined {
@@ -234,52 +233,6 @@ function takeCondition(scan: Scan): Filter | undefined {
   }
   const value = takeValue(scan);
   return value && field && filterOf(scan, { position, field, op, value });
-}
-
-const OPERATORS = "one of = != < <= > >= : (has)";
-const MEANT: Readonly<Record<string, WrittenOperator>> = {
-  "=>": ">=",
-  "=<": "<=",
-  "<>": "!=",
-  "!==": "!=",
-};
-
-/** Reads an operator, or what is meant for one, which is noted; undefined where there is none. */
-function takeOperator(scan: Scan): WrittenOperator | undefined {
-  skipSpace(scan);
-  const position = scan.at;
-  const found = take(scan, /[=<>:~]+|!=+/y);
-  if (found === undefined) return undefined;
-  if (/^(?:[=:<>]|!=|<=|>=)$/.test(found)) return found as WrittenOperator;
-  const meant = MEANT[found] ?? (/^=+$/.test(found) ? "=" : undefined);
-  scan.fault(position, `There is no operator ${quote(found)}.`, {
-    expected: OPERATORS,
-    ...(meant !== undefined && { suggestion: meant }),
-  });
-  return meant ?? "=";
-}
-
-/** Reads the value of a condition; undefined where there is none, which is noted. */
-function takeValue(scan: Scan): Written | undefined {
-  skipSpace(scan);
-  const position = scan.at;
-  const first = scan.text[position] ?? "";
-  if (first === '"' || first === "'") return takeQuoted(scan);
-  const value = peek(scan, VALUE);
-  if (value !== undefined && !/^(?:AND|OR|NOT)$/.test(value)) {
-    scan.at += value.length;
-    const rest = value === "now" ? peek(scan, /\s+[+-]\s*\d+[a-z]\b|[+-]\s+\d+[a-z]\b/y) : undefined;
-    if (rest === undefined) return written(value, position);
-    scan.at += rest.length;
-    const suggestion = `now${rest.replaceAll(/\s/g, "")}`;
-    scan.fault(position, "A relative time has no spaces.", { suggestion });
-    return undefined;
-  }
-  const hint = first === "(" ? " A field has one value: a = x OR a = y." : "";
-  scan.fault(position, `A value is missing.${hint}`, { expected: "a word, a number or a quoted string" });
-  // What stands in its place is passed over, so that it is no fault of its own.
-  take(scan, /\([^()]*\)?|(?:[=<>!:~,]+\s*)+[^\s()"']*/y);
-  return undefined;
 }
 
 /** After a condition without brackets there is a space, a closing bracket or the end; anything else is noted and passed over. */
