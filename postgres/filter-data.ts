@@ -1,11 +1,16 @@
-import { type Comparison, type DataField, type Glob, type Segment } from "#core/filter/tree.ts";
+import {
+  type Comparison,
+  type DataField,
+  type Glob,
+  type Operator,
+  type Segment,
+} from "#core/filter/tree.ts";
 import { ANY_ELEMENT } from "#core/terms.ts";
 
 import { compareText, isStorable, likePattern, NOTHING } from "./filter-value.ts";
 import { type Parameters } from "./parameters.ts";
 
-/** The payload as jsonb, where it is searchable JSON; the worker has made sure that it can be. Else null. */
-const DATA_JSON = "case when data_form = 'j' then convert_from(data, 'UTF8')::jsonb end";
+const TEXT = "convert_from(data, 'UTF8')";
 
 type DataComparison = Extract<Comparison, { readonly field: DataField }>;
 
@@ -15,22 +20,29 @@ type DataComparison = Extract<Comparison, { readonly field: DataField }>;
 
 /** `data.PATH op value`. */
 export function compareData({ field, op, value }: DataComparison, parameters: Parameters): string {
-  const steps = stepsOf(field.path);
+  const { path } = field;
+  const steps = stepsOf(path);
   if (steps === undefined) return NOTHING;
-  if (value.kind === "number" && steps.length === 1) {
-    const path = parameters.bind(`strict $${steps[0]} ? (@.type() == "number")`, "jsonpath");
-    return `events.data_number(data, data_form, ${path}) ${op} ${parameters.bind(value.decimal, "numeric")}`;
+  if (value.kind === "string" && op === "=") {
+    if (!isStorable(value.text)) return NOTHING;
+    const found = exists(steps, "== $value", jsonOf(value), parameters);
+    return guarded([mayHaveString(value.text, parameters)], found);
   }
   if (value.kind === "string" && !isStorable(value.text)) {
-    return anyText(steps, (text) => compareText(text, op, value.text, parameters), parameters);
+    const found = anyText(steps, (text) => compareText(text, op, value.text, parameters), parameters);
+    return guarded([mayHaveName(path, parameters)], found);
   }
-  return exists(steps, `${op === "=" ? "==" : op} $value`, jsonOf(value), parameters);
+  const found = exists(steps, `${op === "=" ? "==" : op} $value`, jsonOf(value), parameters);
+  const guards = [mayHaveName(path, parameters)];
+  if (value.kind === "number") guards.push(mayHaveNumber(path, op, value.decimal, parameters));
+  return guarded(guards, found);
 }
 
 /** `data.PATH:*`. */
 export function hasData({ path }: DataField, parameters: Parameters): string {
   const steps = stepsOf(path);
-  return steps === undefined ? NOTHING : exists(steps, undefined, "null", parameters);
+  if (steps === undefined) return NOTHING;
+  return guarded([mayHaveName(path, parameters)], exists(steps, undefined, "null", parameters));
 }
 
 /** `data.PATH = "a*b"`. */
@@ -38,7 +50,43 @@ export function matchData({ path }: DataField, glob: Glob, parameters: Parameter
   const steps = stepsOf(path);
   const pattern = likePattern(glob);
   if (steps === undefined || pattern === undefined) return NOTHING;
-  return anyText(steps, (text) => `${text} like ${parameters.bind(pattern, "text")}`, parameters);
+  const like = anyText(steps, (text) => `${text} like ${parameters.bind(pattern, "text")}`, parameters);
+  return guarded([mayHaveName(path, parameters)], like);
+}
+
+// To parse a payload as jsonb costs 5 µs for 500 bytes. These look at its text first, which costs a tenth of that, and let
+// through whatever has an escape: then its strings may be written in another way than they are meant.
+
+/** Conditions one after another: AND would go on to the next where one is null, and fail at a payload that is no JSON. */
+function guarded(guards: readonly (string | undefined)[], condition: string): string {
+  const all = ["data_form = 'j'", ...guards.filter((each) => each !== undefined)];
+  return all.reduceRight((inner, guard) => `case when ${guard} then ${inner} else false end`, condition);
+}
+
+function mayHaveString(text: string, { bind }: Parameters): string {
+  const token = JSON.stringify(text);
+  const hasEscape = `position('\\x5c'::bytea in data) > 0`;
+  if (token.length > text.length + 2) return hasEscape;
+  return `(${hasEscape} or strpos(${TEXT}, ${bind(token, "text")}) > 0)`;
+}
+
+/** By the last name of the path. */
+function mayHaveName(path: readonly Segment[], parameters: Parameters): string | undefined {
+  const name = path.findLast((segment) => typeof segment === "string");
+  return name === undefined ? undefined : mayHaveString(name, parameters);
+}
+
+/** `json` is not built, only read over, and of repeated members has one too many at most; only a path of names is surely one. */
+function mayHaveNumber(
+  path: readonly Segment[],
+  op: Operator,
+  decimal: string,
+  { bind }: Parameters,
+): string | undefined {
+  if (!path.every((segment) => typeof segment === "string")) return undefined;
+  const found = `select ${TEXT}::json #>> ${bind(path, "text[]")} offset 0`;
+  const compared = `found::numeric ${op} ${bind(decimal, "numeric")}`;
+  return `(select case when found ~ '^-?[0-9]+(\\.[0-9]+)?$' then ${compared} else found is not null end from (${found}) as number (found))`;
 }
 
 /** The path as one piece of jsonpath up to each `[*]`, that included, and one more; undefined where no payload can have it. */
@@ -72,7 +120,7 @@ function exists(
   const innermost = comparison === undefined ? `exists(@${last})` : `@${last} ${comparison}`;
   const whole = steps.slice(0, -1).reduceRight((inner, step) => `exists(@${step} ? (${inner}))`, innermost);
   const path = bind(`strict $ ? (${whole})`, "jsonpath");
-  return `jsonb_path_exists(${DATA_JSON}, ${path}, ${bind(`{"value":${value}}`, "jsonb")}, true)`;
+  return `jsonb_path_exists(${TEXT}::jsonb, ${path}, ${bind(`{"value":${value}}`, "jsonb")}, true)`;
 }
 
 /** Whether the path leads to a string of which the condition is true. */
@@ -82,7 +130,7 @@ function anyText(
   { bind }: Parameters,
 ): string {
   const path = steps.map((step) => (step === "" ? "" : ` ? (exists(@${step}))${step}`)).join("");
-  const found = `jsonb_path_query(${DATA_JSON}, ${bind(`strict $${path} ? (@.type() == "string")`, "jsonpath")}, '{}', true)`;
+  const found = `jsonb_path_query(${TEXT}::jsonb, ${bind(`strict $${path} ? (@.type() == "string")`, "jsonpath")}, '{}', true)`;
   return `exists (select from ${found} as found where ${condition(`(found #>> '{}') collate "C"`)})`;
 }
 

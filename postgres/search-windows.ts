@@ -29,6 +29,8 @@ export interface WindowQuery {
 const GATHERED = 1_500;
 /** Events that are rather walked over than gathered. */
 const WALKED = 2_500;
+/** A smaller share of a month's events is rather gathered than found by walking over all of them. */
+const GATHERED_SHARE = 0.25;
 /** How many windows there are at most; each costs planning, and is looked into only where those before it had too few. */
 const MAX_WINDOWS = 10;
 
@@ -62,7 +64,8 @@ export function chooseWindows(query: WindowQuery, statistics: StoreStatistics): 
       if (wanted * times < part.rows / 2 && part.start !== end && part.end !== end)
         windows.push({ end, way });
     }
-    windows.push({ end: part.end, way });
+    // It comes to this where few of the candidates match.
+    windows.push({ end: part.end, way: frequency < GATHERED_SHARE ? "gather" : way });
   }
   // The last one goes on to the end of what is asked about, as does the last of those that are too many.
   const chosen = windows.slice(0, MAX_WINDOWS);
@@ -79,20 +82,26 @@ export function chooseWindows(query: WindowQuery, statistics: StoreStatistics): 
   });
 }
 
-/** How many events of a month have the terms, of 0 to 1, as if one had nothing to do with the other. */
+/** How many events of a month have the terms, of 0 to 1. */
 export function frequencyOf(needs: TermNeeds, month: Pick<MonthStatistics, "frequencyOf">): number {
   switch (needs.kind) {
     case "terms":
-      // Terms of one condition come together more often than by chance: all, as often as the rarest.
-      return Math.min(...needs.all.map((term) => month.frequencyOf(term)));
+      return together(needs.all.map((term) => month.frequencyOf(term)));
     case "and":
-      return Math.min(...needs.of.map((each) => frequencyOf(each, month)));
+      return together(needs.of.map((each) => frequencyOf(each, month)));
     case "or":
       return Math.min(
         1,
         needs.of.reduce((sum, each) => sum + frequencyOf(each, month), 0),
       );
   }
+}
+
+/** How often all come together: more often than by chance, so each counts less than the one before, the rarest in full. */
+function together(frequencies: readonly number[]): number {
+  return frequencies
+    .toSorted((a, b) => a - b)
+    .reduce((product, frequency, index) => product * frequency ** (1 / 2 ** index), 1);
 }
 
 /** As {@link frequencyOf}, of all months. */
