@@ -225,6 +225,9 @@ describe("of the world around", () => {
     "core/fetches.ts": "export const x: unknown = fetch;\n",
     "core/waits.ts": "export const x: unknown = setTimeout;\n",
     "core/buffers.ts": "export const x: unknown = Buffer;\n",
+    "core/filter/imports-core.ts": 'export { x } from "../x.ts";\n',
+    "core/filter/imports-kafka.ts": 'export { x } from "../../kafka/x.ts";\n',
+    "core/filter/imports-node.ts": 'export * from "node:fs";\n',
     "sdk/buffers.ts": "export const x: unknown = Buffer;\n",
     "kafka/reads-environment.ts": "export const x: unknown = process.env;\n",
     "runtime/config.ts": "export const x: unknown = process.env;\n",
@@ -241,11 +244,17 @@ describe("of the world around", () => {
     ["core/fetches.ts", "TS2304"],
     ["core/waits.ts", "TS2304"],
     ["core/buffers.ts", "TS2591"],
+    ["core/filter/imports-kafka.ts", "no-restricted-imports"],
+    ["core/filter/imports-node.ts", "no-restricted-imports"],
     ["sdk/buffers.ts", "TS2591"],
     ["kafka/reads-environment.ts", "no-process-env"],
     ["server/prints.ts", "no-console"],
   ])("%s is refused with %s", (file, rule) => {
     expect(faults).toContain(`${file} ${rule}`);
+  });
+
+  it("a folder of core may import core", () => {
+    expect(faults.filter((fault) => fault.startsWith("core/filter/imports-core.ts "))).toEqual([]);
   });
 
   it("only runtime/config.ts reads the environment", () => {
