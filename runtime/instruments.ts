@@ -39,7 +39,7 @@ export interface Histograms {
   "weir.persist.batch.duration": { readonly outcome: "stored" | "fenced" | "failed" };
   "weir.persist.age": Unlabelled;
   "weir.search.duration": {
-    readonly method: "search" | "get" | "facets" | "histogram" | "total";
+    readonly method: "search" | "get" | "facets" | "histogram" | "total" | "overview";
     readonly outcome: "ok" | Reason;
   };
 }
@@ -224,8 +224,11 @@ export const HISTOGRAMS: {
   },
   "weir.search.duration": {
     unit: "s",
-    help: "The time of a read with its wait: of a page, an event, or one of the summaries; failed ones are timed too.",
-    labels: { method: ["search", "get", "facets", "histogram", "total"], outcome: `ok or ${REASON}` },
+    help: "The time of a read with its wait: of a page, an event, one of the summaries, or an overview; failed ones are timed too.",
+    labels: {
+      method: ["search", "get", "facets", "histogram", "total", "overview"],
+      outcome: `ok or ${REASON}`,
+    },
     buckets: SECONDS,
   },
 };

@@ -5,6 +5,7 @@ import { AccountingService } from "#gen/weir/admin/v1/accounting_pb.ts";
 import { AuditService } from "#gen/weir/admin/v1/audit_pb.ts";
 import { DeadLetterAdminService } from "#gen/weir/admin/v1/dead_letter_pb.ts";
 import { IngestService } from "#gen/weir/v1/ingest_pb.ts";
+import { OverviewService } from "#gen/weir/v1/overview_pb.ts";
 import { SearchService } from "#gen/weir/v1/search_pb.ts";
 import { loadKafkaClient } from "#kafka/client.ts";
 import { ensureTopics, topicTable } from "#kafka/topics.ts";
@@ -30,6 +31,7 @@ import { createHealthService } from "./health.ts";
 import { createEventRoutes } from "./http-events.ts";
 import { createHttpRoutes, type HttpRoute } from "./http/http-routes.ts";
 import { createIngestService } from "./ingest.ts";
+import { createOverviewService } from "./overview.ts";
 import { createReadiness } from "./ready.ts";
 import { addReflection } from "./http/reflection.ts";
 import { createRpc } from "./http/rpc.ts";
@@ -134,6 +136,7 @@ async function start(context: ProcessContext<(typeof NEEDS)[number]>): Promise<r
     services: {
       [IngestService.typeName]: ["kafka"],
       [SearchService.typeName]: ["postgresql"],
+      [OverviewService.typeName]: ["postgresql"],
       [AccountingService.typeName]: ["kafka", "postgresql"],
       [AuditService.typeName]: ["postgresql"],
       [DeadLetterAdminService.typeName]: ["kafka", "postgresql"],
@@ -202,6 +205,7 @@ async function start(context: ProcessContext<(typeof NEEDS)[number]>): Promise<r
       const router = auditWrites(plain, { database: adminDatabase, log: log.scope("audit") });
       router.service(IngestService, ingest);
       router.service(SearchService, searching);
+      router.service(OverviewService, createOverviewService({ database, schema, turns, telemetry }));
       router.service(
         AccountingService,
         createAccountingService({

@@ -125,6 +125,10 @@ const METHODS: Readonly<Record<string, readonly [message: object | (() => object
       ],
     },
   ],
+  "weir.v1.OverviewService/GetOverview": [
+    {},
+    { count: "1", sources: [{ value: "/buf-curl", count: "1" }], staleness: "0s" },
+  ],
   "weir.v1.SearchService/GetEvent": [
     { name: NAME },
     { event: { name: NAME, cloudEvent: { textData: "hello" } } },

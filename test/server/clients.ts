@@ -11,6 +11,7 @@ import { type Status } from "#gen/google/rpc/status_pb.ts";
 import { AuditService } from "#gen/weir/admin/v1/audit_pb.ts";
 import { DeadLetterAdminService } from "#gen/weir/admin/v1/dead_letter_pb.ts";
 import { IngestService } from "#gen/weir/v1/ingest_pb.ts";
+import { OverviewService } from "#gen/weir/v1/overview_pb.ts";
 import { SearchService } from "#gen/weir/v1/search_pb.ts";
 
 import { type WeirError, weirErrorOf } from "../../sdk/error.ts";
@@ -26,6 +27,7 @@ export type Protocol = (typeof PROTOCOLS)[number];
 export interface Clients {
   readonly ingest: Client<typeof IngestService>;
   readonly search: Client<typeof SearchService>;
+  readonly overview: Client<typeof OverviewService>;
   readonly deadLetters: Client<typeof DeadLetterAdminService>;
   readonly audit: Client<typeof AuditService>;
 }
@@ -46,6 +48,7 @@ export function createClients(
   return {
     ingest: createClient(IngestService, transport),
     search: createClient(SearchService, transport),
+    overview: createClient(OverviewService, transport),
     deadLetters: createClient(DeadLetterAdminService, transport),
     audit: createClient(AuditService, transport),
   };
