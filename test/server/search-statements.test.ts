@@ -1,5 +1,5 @@
 import { type Client, Code, createClient } from "@connectrpc/connect";
-import { createConnectTransport } from "@connectrpc/connect-node";
+import { createConnectTransport } from "@connectrpc/connect-web";
 import pg from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 
@@ -83,9 +83,10 @@ async function serve(
     }),
   );
   const token = await createToken("events.read");
+  // By fetch, a call is a plain unary one, whose end the service hears of by itself alone.
   const transport = createConnectTransport({
     baseUrl: server.url,
-    httpVersion: "1.1",
+    useBinaryFormat: true,
     interceptors: [
       (next) => (request) => {
         request.header.set("authorization", `Bearer ${token}`);
@@ -202,12 +203,25 @@ describe("SearchEvents", () => {
     expect(searching.statements).toHaveLength(1);
   });
 
-  test("fails where its page does, and what still runs of it ends", async () => {
+  test("that takes too long says what to narrow", async () => {
     await using searching = await serve({ database: { statementTimeoutMs: 500 } });
     await using _ = await lockEvents();
     const refusal = await refusalOf(searching.search.searchEvents({ filter: "id = x" }));
     expect(refusal).toMatchObject({ code: Code.DeadlineExceeded, reason: "QUERY_TIMEOUT" });
     expect(refusal.message).toContain("bound the time, such as time >= now-1d.");
+  });
+
+  test("fails where its page does, and what still runs of it ends", async () => {
+    await using searching = await serve({ database: { statementTimeoutMs: 60_000 } });
+    await using _ = await lockEvents();
+    const call = refusalOf(searching.search.searchEvents({}));
+    await untilActive(4);
+    const { rowCount } = await observer.query(
+      `select pg_terminate_backend(pid) from pg_stat_activity where application_name = $1 and state = 'active' and query like 'select source%'`,
+      [APPLICATION],
+    );
+    expect(rowCount).toBe(1);
+    expect(await call).toMatchObject({ code: Code.Unavailable, reason: "DATABASE_UNAVAILABLE" });
     await untilActive(0);
   });
 
