@@ -247,18 +247,21 @@ describe("time is in proportion to size", () => {
     ],
   ])("%s", (_, prepare) => {
     // Eight times the input: about eight times the time, where the square of it would be 64 times.
-    const [small, large] = [fastest(prepare(4_000)), fastest(prepare(32_000))];
-    expect(large).toBeLessThan(30 * Math.max(small, 0.2));
+    const [small, large] = [prepare(4_000), prepare(32_000)];
+    const fastest = { small: Infinity, large: Infinity };
+    const ratio = (): number => fastest.large / Math.max(fastest.small, 0.2);
+    // On a machine that does much else, it takes more rounds until neither was interrupted.
+    for (let round = 0; round < 5 || (round < 50 && ratio() >= 30); round += 1) {
+      fastest.small = Math.min(fastest.small, timeOf(small));
+      fastest.large = Math.min(fastest.large, timeOf(large));
+    }
+    expect(ratio()).toBeLessThan(30);
   });
 
-  function fastest(work: () => unknown): number {
-    let best = Infinity;
-    for (let round = 0; round < 5; round += 1) {
-      const start = performance.now();
-      work();
-      best = Math.min(best, performance.now() - start);
-    }
-    return best;
+  function timeOf(work: () => unknown): number {
+    const start = performance.now();
+    work();
+    return performance.now() - start;
   }
 });
 

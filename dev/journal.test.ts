@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { afterEach, beforeEach, expect, it } from "vitest";
 
 import { isAlive, identify } from "./identity.ts";
@@ -78,13 +79,18 @@ it("leaves alone what the journal in the original of a copied folder lists", asy
 });
 
 it("waits for a watcher that is stopping them, and stops what that leaves", async () => {
-  const watcher = await startNode("setTimeout(() => process.exit(0), 300)");
+  const watcher = await startNode('process.on("SIGTERM", () => process.exit(0))');
   const server = await startNode('process.on("SIGTERM", () => process.exit(12))');
   createJournal(file).add({ name: "server", pid: server.pid, stopSignal: "SIGTERM" }, watcher.pid);
   const ends: string[] = [];
   watcher.child.once("exit", () => ends.push("watcher"));
   server.child.once("exit", () => ends.push("server"));
-  expect(await stopLeftovers(file)).toEqual(["server"]);
+  const stopped = stopLeftovers(file);
+  // Long enough for a stop that does not wait to be seen.
+  await delay(300);
+  expect(ends).toEqual([]);
+  watcher.child.kill("SIGTERM");
+  expect(await stopped).toEqual(["server"]);
   // We may hear of its end later than who asked for it.
   await expect.poll(() => ends).toEqual(["watcher", "server"]);
 });
