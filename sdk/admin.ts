@@ -2,9 +2,10 @@ import { type Client, createClient } from "@connectrpc/connect";
 import { AccountingService } from "./gen/weir/admin/v1/accounting_pb.ts";
 import { AuditService } from "./gen/weir/admin/v1/audit_pb.ts";
 import { DeadLetterAdminService } from "./gen/weir/admin/v1/dead_letter_pb.ts";
+import { OverviewService } from "./gen/weir/v1/overview_pb.ts";
 import { createTransport, type WeirClientOptions } from "./transport.ts";
 
-export { AccountingService, AuditService, DeadLetterAdminService };
+export { AccountingService, AuditService, DeadLetterAdminService, OverviewService };
 export { type AuditEntry } from "./gen/weir/admin/v1/audit_pb.ts";
 export {
   type DeadLetter,
@@ -23,6 +24,8 @@ export interface WeirAdminClient {
   readonly audit: Client<typeof AuditService>;
   /** What could not be stored, and its way back: listDeadLetters, getDeadLetter, replayDeadLetters, startRedrive and others. */
   readonly deadLetters: Client<typeof DeadLetterAdminService>;
+  /** What came in lately, summed up: getOverview, which wants the scope `events.read`. */
+  readonly overview: Client<typeof OverviewService>;
 }
 
 /**
@@ -43,5 +46,6 @@ export function createWeirAdminClient(options: WeirClientOptions): WeirAdminClie
     accounting: createClient(AccountingService, transport),
     audit: createClient(AuditService, transport),
     deadLetters: createClient(DeadLetterAdminService, transport),
+    overview: createClient(OverviewService, transport),
   };
 }

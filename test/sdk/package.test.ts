@@ -64,7 +64,7 @@ console.log(JSON.stringify([
     "events/%2Fshop:1",
     "not Weir's",
     expect.any(Number),
-    ["accounting", "audit", "deadLetters"],
+    ["accounting", "audit", "deadLetters", "overview"],
   ]);
 });
 
