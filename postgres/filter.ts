@@ -1,3 +1,4 @@
+import { cheapestFirst } from "#core/filter/cost.ts";
 import { microsOf } from "#core/filter/time-bounds.ts";
 import {
   type Comparison,
@@ -37,7 +38,9 @@ export function compileFilter(filter: Filter, options: CompileOptions): string {
   switch (filter.kind) {
     case "and":
     case "or":
-      return `(${filter.of.map((each) => compileFilter(each, options)).join(` ${filter.kind} `)})`;
+      return `(${cheapestFirst(filter.of)
+        .map((each) => compileFilter(each, options))
+        .join(` ${filter.kind} `)})`;
     case "not":
       return `(${compileFilter(filter.of, options)}) is not true`;
     default:

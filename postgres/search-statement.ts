@@ -1,12 +1,13 @@
 import type pg from "pg";
 
+import { costOf } from "#core/filter/cost.ts";
 import { type Filter } from "#core/filter/tree.ts";
 import { timeBounds } from "#core/filter/time-bounds.ts";
 
 import { encodeTimestamptz } from "./binary-format.ts";
 import { compileFilter } from "./filter.ts";
 import { createParameters, type Parameters } from "./parameters.ts";
-import { chooseWindows, overallFrequency, type Window } from "./search-windows.ts";
+import { chooseWay, chooseWindows, type Window } from "./search-windows.ts";
 import { type StoreStatistics } from "./store-statistics.ts";
 import { compileNeeds, termNeeds } from "./term-needs.ts";
 
@@ -51,9 +52,6 @@ export function orderBy(order: EventOrder): string {
 /** How the events are looked for. The answer is the same for any. */
 export type Windows = readonly Window[];
 
-/** Where fewer of the events have the needed terms, all of these are gathered rather than all events read. */
-const GATHERED_WHOLE = 0.2;
-
 /** The windows for a selection; see {@link chooseWindows}. */
 export function windowsFor(selection: Selection, statistics: StoreStatistics): Windows {
   const { filter, now, order, after, limit } = selection;
@@ -79,8 +77,11 @@ export function selectEvents(
   const { compare, by } = ORDERS[order];
   const { bind } = parameters;
   const needs = filter && termNeeds(filter);
-  const needed = needs && compileNeeds(needs, parameters);
+  // Not bound where it is not used: PostgreSQL refuses a value that has no place.
+  const isGathered = windows.some(({ way }) => way === "gather");
+  const needed = filter && needs && (isGathered || isHelping(filter)) && compileNeeds(needs, parameters);
   const matches = filter && `(${compileFilter(filter, { parameters, now })}) is true`;
+  const helping = filter && needed && isHelping(filter) && `${needed} is true`;
   const most = bind(limit, "int8");
   const isAfter =
     after &&
@@ -93,9 +94,9 @@ export function selectEvents(
     ];
     // `offset 0` keeps the planner from mixing the two ways. In the first it knows of no condition but on the place in the
     // order, and so walks along the index of that; in the second it knows of no order.
-    if (way === "walk" || needed === undefined) {
+    if (way === "walk" || !needed) {
       const walked = `select * from events.event${where(...bounds)} order by ${by} offset 0`;
-      return `select ${columns} from (${walked}) as event${where(needed && `${needed} is true`, matches)} limit ${most}`;
+      return `select ${columns} from (${walked}) as event${where(helping, matches)} limit ${most}`;
     }
     const gathered = `select * from events.event${where(...bounds, needed, matches)} offset 0`;
     return `select ${columns} from (${gathered}) as event order by ${by} limit ${most}`;
@@ -116,14 +117,19 @@ export function selectAll(
   const needs = filter && termNeeds(filter);
   const { from, before } = filter ? timeBounds(filter, now) : {};
   const matches = filter && `(${compileFilter(filter, { parameters, now })}) is true`;
-  const isSharp = needs !== undefined && overallFrequency(needs, statistics) < GATHERED_WHOLE;
-  const needed = needs && compileNeeds(needs, parameters);
+  const isGathered = needs && chooseWay(needs, { from, before }, statistics) === "gather";
+  const needed = filter && needs && (isGathered || isHelping(filter)) && compileNeeds(needs, parameters);
   return `select ${columns} from events.event${where(
     from !== undefined && `occurred_at >= ${bind(encodeTimestamptz(from), "timestamptz")}`,
     before !== undefined && `occurred_at < ${bind(encodeTimestamptz(before), "timestamptz")}`,
-    needed && (isSharp ? needed : `${needed} is true`),
+    needed && (isGathered ? needed : `${needed} is true`),
     matches,
   )}`;
+}
+
+/** Whether it is worth while to look at an event's terms before the filter is asked: attributes are compared sooner. */
+function isHelping(filter: Filter): boolean {
+  return costOf(filter) > 0;
 }
 
 /** {@link selectEvents} as a statement. */

@@ -25,12 +25,19 @@ export interface WindowQuery {
   readonly limit: number;
 }
 
+// What it takes, in µs: to go on to the next event of the order and look at it; to find a candidate in the index of terms; to
+// find in the index of the order that an event is in a window; to look at a candidate and sort it.
+const WALK = 0.7;
+const FIND = 0.1;
+const PLACE = 0.06;
+const GATHER = 2.5;
+
 /** Candidates that are gathered at once, without looking whether fewer would do. */
-const GATHERED = 1_500;
-/** Events that are rather walked over than gathered. */
-const WALKED = 2_500;
-/** A smaller share of a month's events is rather gathered than found by walking over all of them. */
-const GATHERED_SHARE = 0.25;
+const FEW = 1_500;
+/** Candidates that are gathered at once where the first window of a month had too few. */
+const SOME = 8_000;
+/** Deviations from the expected number that a first window allows for, and as much again for what the statistics do not know. */
+const SPREAD = 14;
 /** How many windows there are at most; each costs planning, and is looked into only where those before it had too few. */
 const MAX_WINDOWS = 10;
 
@@ -48,31 +55,33 @@ export function chooseWindows(query: WindowQuery, statistics: StoreStatistics): 
     if (part === undefined) continue;
     const frequency = frequencyOf(needs, month);
     const candidates = frequency * part.rows;
-    if (candidates <= GATHERED) {
+    if (candidates <= FEW) {
       gathered += candidates;
-      if (gathered < 2 * limit && gathered < GATHERED) continue;
+      if (gathered < 2 * limit && gathered < FEW) continue;
       windows.push({ end: part.end, way: "gather" });
       gathered = 0;
       continue;
     }
     if (gathered > 0) windows.push({ end: part.start, way: "gather" });
     gathered = 0;
+    // So many that there are nearly always enough; the fewer are wanted, the more chance is in it.
     const wanted = limit / frequency;
-    const way = wanted <= WALKED ? "walk" : "gather";
-    for (const times of [3, 24]) {
-      const end = part.after(wanted * times);
-      if (wanted * times < part.rows / 2 && part.start !== end && part.end !== end)
-        windows.push({ end, way });
+    const enough = wanted * (1 + SPREAD / Math.sqrt(limit));
+    const wayOf = (walked: number, rows: number): Window["way"] =>
+      WALK * walked <= gatherCost(frequency, month, rows) ? "walk" : "gather";
+    for (const rows of candidates > SOME ? [enough, 8 * enough] : [enough]) {
+      const end = part.after(rows);
+      if (rows < part.rows / 2 && part.start !== end && part.end !== end)
+        windows.push({ end, way: wayOf(wanted, enough) });
     }
-    // It comes to this where few of the candidates match.
-    windows.push({ end: part.end, way: frequency < GATHERED_SHARE ? "gather" : way });
+    // Where windows went before, it comes to this one where few of the candidates match: then all of it is walked over.
+    const isFirst = enough >= part.rows / 2;
+    windows.push({ end: part.end, way: wayOf(isFirst ? Math.min(wanted, part.rows) : part.rows, part.rows) });
   }
   // The last one goes on to the end of what is asked about, as does the last of those that are too many.
   const chosen = windows.slice(0, MAX_WINDOWS);
-  const ways = [
-    ...chosen.map(({ way }) => way),
-    ...(gathered > 0 || chosen.length === 0 ? ["gather" as const] : []),
-  ];
+  const rest = gathered > 0 || chosen.length === 0 ? (["gather"] as const) : [];
+  const ways = [...chosen.map(({ way }) => way), ...rest];
   return ways.map((way, index) => {
     const start = chosen[index - 1]?.end;
     const end = index === ways.length - 1 ? undefined : chosen[index]?.end;
@@ -80,6 +89,28 @@ export function chooseWindows(query: WindowQuery, statistics: StoreStatistics): 
       ? { from: end ?? query.from, before: start ?? query.before, way }
       : { from: start ?? query.from, before: end ?? query.before, way };
   });
+}
+
+/** The better way to find all events of a stretch of time that have the terms. */
+export function chooseWay(
+  needs: TermNeeds,
+  stretch: Pick<WindowQuery, "from" | "before">,
+  statistics: StoreStatistics,
+): Window["way"] {
+  let [walk, gather] = [0, 0];
+  for (const month of statistics) {
+    const part = partOf(month, { ...stretch, isNewestFirst: true });
+    if (part === undefined) continue;
+    walk += WALK * part.rows;
+    gather += gatherCost(frequencyOf(needs, month), month, part.rows);
+  }
+  return walk <= gather ? "walk" : "gather";
+}
+
+/** Of so many rows of a month. */
+function gatherCost(frequency: number, month: MonthStatistics, rows: number): number {
+  const placed = rows < month.rows ? PLACE * rows : 0;
+  return FIND * frequency * month.rows + placed + GATHER * frequency * rows;
 }
 
 /** How many events of a month have the terms, of 0 to 1. */
@@ -104,15 +135,6 @@ function together(frequencies: readonly number[]): number {
     .reduce((product, frequency, index) => product * frequency ** (1 / 2 ** index), 1);
 }
 
-/** As {@link frequencyOf}, of all months. */
-export function overallFrequency(needs: TermNeeds, statistics: StoreStatistics): number {
-  const rows = statistics.reduce((sum, month) => sum + month.rows, 0);
-  return statistics.reduce(
-    (sum, month) => sum + (frequencyOf(needs, month) * month.rows) / Math.max(1, rows),
-    0,
-  );
-}
-
 /** What of a month is asked about, in the order asked for. */
 interface Part {
   readonly start: bigint;
@@ -122,7 +144,10 @@ interface Part {
   after(rows: number): bigint;
 }
 
-function partOf(month: MonthStatistics, query: WindowQuery): Part | undefined {
+function partOf(
+  month: MonthStatistics,
+  query: Pick<WindowQuery, "from" | "before" | "isNewestFirst">,
+): Part | undefined {
   const from = query.from !== undefined && query.from > month.from ? query.from : month.from;
   const before = query.before !== undefined && query.before < month.before ? query.before : month.before;
   if (from >= before || month.rows === 0) return undefined;

@@ -39,12 +39,14 @@ export interface FoundEvent {
 
 /**
  * The `settings` of a database that is searched (`createDatabase`). How events are looked for is chosen here, so what is left to
- * PostgreSQL is to follow: it takes the index, and spends neither time on compiling nor other processors on one search.
+ * PostgreSQL is to follow: it takes the index, spends neither time on compiling nor other processors on one search, and keeps
+ * the events of a facet in memory.
  */
 export const SEARCH_SETTINGS: Readonly<Record<string, string>> = {
   enable_seqscan: "off",
   jit: "off",
   max_parallel_workers_per_gather: "0",
+  work_mem: "16MB",
 };
 
 /**

@@ -1,4 +1,5 @@
 import { INCOMPLETE_TERM } from "../terms.ts";
+import { cheapestFirst } from "./cost.ts";
 import { decimalOf } from "./decimal.ts";
 import { type ExaminedEvent, type JsonNode } from "./examine.ts";
 import { fullTextOf } from "./full-text.ts";
@@ -42,25 +43,6 @@ export function createEvaluator(filter: Filter | undefined): Evaluator {
     }
     default:
       return conditionEvaluator(filter);
-  }
-}
-
-/** What looks at attributes alone may spare decoding the payload. */
-function cheapestFirst(filters: readonly Filter[]): readonly Filter[] {
-  return filters.toSorted((a, b) => costOf(a) - costOf(b));
-}
-
-function costOf(filter: Filter): number {
-  switch (filter.kind) {
-    case "and":
-    case "or":
-      return Math.max(...filter.of.map(costOf));
-    case "not":
-      return costOf(filter.of);
-    case "text":
-      return 2;
-    default:
-      return filter.field.kind === "data" ? 1 : 0;
   }
 }
 
