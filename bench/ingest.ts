@@ -12,7 +12,7 @@ import type { PublishOrder } from "./publish.ts";
 import { describeLoad, describeRatio, describeSpread, printRow } from "./report.ts";
 import { batchRequest, EVENT_BYTES, jsonRequest, protobufRequest, unaryRequest } from "./requests.ts";
 import { spreadOf, spreadOfAll } from "./statistics.ts";
-import { type BenchBroker, type BenchServer, openBroker, startServer, untilTakesEvents } from "./weir.ts";
+import { type BenchBroker, type BenchServer, openBroker, startServer, untilReady } from "./weir.ts";
 
 // `npm run bench -- ingest`: how near Weir's ingest is to the limits that are measured in the same run. Rounds of the limit
 // and of Weir take turns, so that what else the machine does meets both.
@@ -223,7 +223,7 @@ async function compareProcesses(broker: BenchBroker, plan: Plan): Promise<void> 
     WEIR_SERVER_PROCESSES: "2",
     WEIR_METRICS_PORT: String(metricsPort),
   });
-  for (const port of [metricsPort, metricsPort + 1]) await untilTakesEvents(port);
+  for (const port of [metricsPort, metricsPort + 1]) await untilReady(port);
   const rounds = [];
   for (let round = 0; round < plan.rounds; round++) {
     const [first, second] = [unaryRequest(one.token), unaryRequest(two.token)];

@@ -7,6 +7,7 @@ const BENCHES: Readonly<Record<string, () => Promise<{ run(args: readonly string
   kafka: () => import("./kafka.ts"),
   persist: () => import("./persist.ts"),
   redrive: () => import("./redrive.ts"),
+  search: () => import("./search.ts"),
   telemetry: () => import("./telemetry.ts"),
 };
 

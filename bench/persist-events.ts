@@ -2,6 +2,8 @@ import { encodedSize } from "#core/encoded-size.ts";
 import { type CloudEvent, type StoredEvent } from "#core/event.ts";
 import { parseTimestamp } from "#core/timestamp.ts";
 
+import { createRandom } from "./random.ts";
+
 /** Bytes of an event, as an encoded protobuf CloudEvent. */
 const EVENT_BYTES = 600;
 const EVENTS_A_SECOND = 500;
@@ -19,17 +21,6 @@ const WORDS =
 
 /** The partitions of the log that the events stand on. */
 export const LOG_PARTITIONS: number = 12;
-
-/** A source of numbers that gives the same ones in every run (mulberry32). */
-function createRandom(seed: number): (below: number) => number {
-  let state = seed;
-  return (below) => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) % below;
-  };
-}
 
 /**
  * Orders of a shop, each with an id of its own, {@link EVENT_BYTES} long, in the order in which they happened.

@@ -18,3 +18,9 @@ export function spreadOfAll(values: readonly (number | undefined)[]): Spread | u
   const known = values.filter((value) => value !== undefined);
   return known.length === values.length && known.length > 0 ? spreadOf(known) : undefined;
 }
+
+/** The value that this share of at least one value does not exceed. */
+export function percentile(values: readonly number[], share: number): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  return sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)] ?? Number.NaN;
+}

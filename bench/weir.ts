@@ -32,7 +32,9 @@ export async function openBroker(): Promise<BenchBroker> {
   };
 }
 
-/** A server that takes events in; there is no PostgreSQL, which it does not need for that. */
+const INGEST = "weir.v1.IngestService";
+
+/** A server; unless it is told otherwise there is no PostgreSQL, which it does not need for taking events in. */
 export interface BenchServer extends AsyncDisposable {
   readonly port: number;
   readonly pid: number;
@@ -41,17 +43,18 @@ export interface BenchServer extends AsyncDisposable {
   readonly topic: string;
 }
 
-/** Starts a server with a topic of its own; disposing stops it and deletes the topic. */
+/** Starts a server with a topic of its own, until a service is ready; disposing stops it and deletes the topic. */
 export async function startServer(
   { address }: BenchBroker,
   env: Readonly<Record<string, string>> = {},
+  service: string = INGEST,
 ): Promise<BenchServer> {
   await using stack = new AsyncDisposableStack();
   const folder = mkdtempSync(join(tmpdir(), "weir-bench-"));
   stack.defer(() => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
   const run = randomUUID().slice(0, 8);
   const [topic, deadLetterTopic] = [`bench.events.${run}`, `bench.dlq.${run}`];
-  stack.defer(() => deleteTopics(address, [topic, deadLetterTopic]));
+  if (service === INGEST) stack.defer(() => deleteTopics(address, [topic, deadLetterTopic]));
   const secret = randomBytes(32).toString("hex");
   const port = await freePort();
   const server = await startChild({
@@ -75,8 +78,8 @@ export async function startServer(
     logFile: join(folder, "server.log"),
   });
   stack.defer(() => server.stop());
-  await Promise.race([untilTakesEvents(port), server.exited.then(() => failed(server))]);
-  const token = await new SignJWT({ scope: "events.write" })
+  await Promise.race([untilReady(port, service), server.exited.then(() => failed(server))]);
+  const token = await new SignJWT({ scope: "events.write events.read" })
     .setProtectedHeader({ alg: "HS256" })
     .setSubject("bench")
     .setIssuedAt()
@@ -96,12 +99,12 @@ function profiling(): readonly string[] {
   return folder === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${folder}`];
 }
 
-/** Resolves once a server says, on this port, that it takes events in; rejects after a minute. */
-export async function untilTakesEvents(port: number): Promise<void> {
-  const url = `http://127.0.0.1:${port}/readyz?service=weir.v1.IngestService`;
+/** Resolves once a server says, on this port, that a service is ready, by default to take events in; rejects after a minute. */
+export async function untilReady(port: number, service: string = INGEST): Promise<void> {
+  const url = `http://127.0.0.1:${port}/readyz?service=${service}`;
   const deadline = Date.now() + 60_000;
   while (!(await answersWell(url))) {
-    if (Date.now() > deadline) throw new Error(`${url} did not answer that events are taken in.`);
+    if (Date.now() > deadline) throw new Error(`${url} did not answer that the service is ready.`);
     await sleep(50);
   }
 }
