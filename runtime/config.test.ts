@@ -150,7 +150,7 @@ describe("loadConfig", () => {
   it("reads a period by the calendar, and refuses one that is shorter than what the store must have", () => {
     const read = (retention: string) =>
       loadConfig(["maintenance"], { WEIR_RETENTION: retention }).maintenance;
-    expect(read("13mo")).toEqual({ retention: { months: 13, days: 0 }, retentionDrop: false });
+    expect(read("13mo")).toMatchObject({ retention: { months: 13, days: 0 }, retentionDrop: false });
     expect(read("124 d").retention).toEqual({ months: 0, days: 124 });
     expect(read("").retention).toBeUndefined();
     for (const bad of ["3mo", "123d", "0mo", "13", "1y", "13m", "1201mo", "-5mo", "1.5mo", "99999d"]) {
@@ -158,6 +158,35 @@ describe("loadConfig", () => {
       const faults = faultsOf(["maintenance"], { WEIR_RETENTION: bad });
       expect({ bad, faults }).toEqual({ bad, faults: [{ name: "WEIR_RETENTION", problem }] });
     }
+  });
+
+  it("reads which paths of payloads have an index of their numbers, as filters have them, each once, eight at most", () => {
+    const read = (paths: string): unknown =>
+      loadConfig(["maintenance"], { WEIR_SEARCH_NUMBER_PATHS: paths }).maintenance.numberPaths;
+    expect(read('data.amount, data.lines[0]."unit price",,data.amount')).toEqual([
+      ["amount"],
+      ["lines", 0, "unit price"],
+    ]);
+    expect(read("")).toEqual([]);
+    for (const bad of [
+      "amount",
+      "data",
+      "data.lines[*].price",
+      "data.a data.b",
+      "type",
+      "data.a OR data.b",
+      "data.a.",
+      "1",
+    ]) {
+      expect({ bad, names: namesOf(["maintenance"], { WEIR_SEARCH_NUMBER_PATHS: bad }) }).toEqual({
+        bad,
+        names: ["WEIR_SEARCH_NUMBER_PATHS"],
+      });
+    }
+    const nine = Array.from({ length: 9 }, (_, index) => `data.n${index}`).join(",");
+    expect(namesOf(["maintenance"], { WEIR_SEARCH_NUMBER_PATHS: nine })).toEqual([
+      "WEIR_SEARCH_NUMBER_PATHS",
+    ]);
   });
 
   it("reads which extensions have a facet: names, each once, eight of them at most", () => {

@@ -1,6 +1,9 @@
 import { readFileSync } from "node:fs";
 import { z } from "zod";
 
+import { parseFilter } from "#core/filter/parse.ts";
+import { ANY_ELEMENT } from "#core/terms.ts";
+
 /** A schema that reads a setting's text into its value. What it says of a bad value never repeats a secret. */
 export type Form<T> = z.ZodType<T, string>;
 
@@ -133,6 +136,21 @@ export const hostPort: Form<string> = z
 export const attributeName: Form<string> = z
   .string()
   .regex(/^[a-z0-9]{1,40}$/, "must be 1 to 40 of the characters a-z 0-9, such as tenant");
+
+/** A path into JSON payloads as filters have it, such as data.amount or data.lines[0]."unit price", read into its segments. */
+export const dataPath: Form<readonly (string | number)[]> = z.string().transform((value, context) => {
+  const parsed = parseFilter(`${value}:*`);
+  const condition = parsed.ok ? parsed.value : undefined;
+  if (condition?.kind === "present" && condition.field.kind === "data") {
+    const { path } = condition.field;
+    if (path.length > 0 && path.every((segment) => segment !== ANY_ELEMENT)) return path;
+  }
+  context.addIssue({
+    code: "custom",
+    message: "must be a path into payloads without [*], as filters have it, such as data.amount",
+  });
+  return z.NEVER;
+});
 
 /** A Kafka topic or consumer group name. */
 export const kafkaName: Form<string> = z
