@@ -6,6 +6,7 @@ import { timeBounds } from "#core/filter/time-bounds.ts";
 
 import { encodeTimestamptz } from "./binary-format.ts";
 import { compileFilter } from "./filter.ts";
+import { compileNumberNeed, EVENT_DAY, numberNeeds, numberPathKey } from "./number-paths.ts";
 import { createParameters, type Parameters } from "./parameters.ts";
 import { chooseWay, chooseWindows, type Window } from "./search-windows.ts";
 import { type StoreStatistics } from "./store-statistics.ts";
@@ -50,7 +51,12 @@ export function orderBy(order: EventOrder): string {
 }
 
 /** How the events are looked for. The answer is the same for any. */
-export type Windows = readonly Window[];
+export interface Windows {
+  /** In the order asked for; together they are all of the time that is asked about. */
+  readonly windows: readonly Window[];
+  /** The keys of the paths of compared numbers whose index may serve. */
+  readonly numberPaths: readonly string[];
+}
 
 /** The windows for a selection; see {@link chooseWindows}. */
 export function windowsFor(selection: Selection, statistics: StoreStatistics): Windows {
@@ -61,7 +67,9 @@ export function windowsFor(selection: Selection, statistics: StoreStatistics): W
   const [least, end] = isNewestFirst
     ? [from, earliest(before, after && after.occurredAt + 1n)]
     : [latest(from, after?.occurredAt), before];
-  return chooseWindows({ needs, isNewestFirst, from: least, before: end, limit }, statistics);
+  const numberPaths = pathsOf(filter, statistics);
+  const query = { needs, numberPaths, isNewestFirst, from: least, before: end, limit };
+  return { windows: chooseWindows(query, statistics), numberPaths };
 }
 
 /**
@@ -71,7 +79,7 @@ export function windowsFor(selection: Selection, statistics: StoreStatistics): W
 export function selectEvents(
   columns: string,
   { filter, now, order, after, limit }: Selection,
-  windows: Windows,
+  { windows, numberPaths }: Windows,
   parameters: Parameters,
 ): string {
   const { compare, by } = ORDERS[order];
@@ -94,11 +102,12 @@ export function selectEvents(
     ];
     // `offset 0` keeps the planner from mixing the two ways. In the first it knows of no condition but on the place in the
     // order, and so walks along the index of that; in the second it knows of no order.
-    if (way === "walk" || !needed) {
+    if (way === "walk") {
       const walked = `select * from events.event${where(...bounds)} order by ${by} offset 0`;
       return `select ${columns} from (${walked}) as event${where(helping, matches)} limit ${most}`;
     }
-    const gathered = `select * from events.event${where(...bounds, needed, matches)} offset 0`;
+    const numbers = filter ? compileNumbers(filter, numberPaths, from, before, parameters) : [];
+    const gathered = `select * from events.event${where(...bounds, ...numbers, needed, matches)} offset 0`;
     return `select ${columns} from (${gathered}) as event order by ${by} limit ${most}`;
   });
   return parts.length === 1
@@ -117,14 +126,41 @@ export function selectAll(
   const needs = filter && termNeeds(filter);
   const { from, before } = filter ? timeBounds(filter, now) : {};
   const matches = filter && `(${compileFilter(filter, { parameters, now })}) is true`;
-  const isGathered = needs && chooseWay(needs, { from, before }, statistics) === "gather";
+  const numberPaths = pathsOf(filter, statistics);
+  const isGathered = chooseWay({ needs, numberPaths, from, before }, statistics) === "gather";
   const needed = filter && needs && (isGathered || isHelping(filter)) && compileNeeds(needs, parameters);
   return `select ${columns} from events.event${where(
     from !== undefined && `occurred_at >= ${bind(encodeTimestamptz(from), "timestamptz")}`,
     before !== undefined && `occurred_at < ${bind(encodeTimestamptz(before), "timestamptz")}`,
+    ...(isGathered && filter ? compileNumbers(filter, numberPaths, from, before, parameters) : []),
     needed && (isGathered ? needed : `${needed} is true`),
     matches,
   )}`;
+}
+
+/** The keys of the paths of numbers that are compared and have an index in some month. */
+function pathsOf(filter: Filter | undefined, statistics: StoreStatistics): readonly string[] {
+  const keys = filter === undefined ? [] : numberNeeds(filter).map(({ path }) => numberPathKey(path));
+  return keys.filter((key) => statistics.some(({ numberPaths }) => numberPaths.has(key)));
+}
+
+/** What the indexes of numbers need of the query: the comparisons, and the days of the stretch of time. */
+function compileNumbers(
+  filter: Filter,
+  numberPaths: readonly string[],
+  from: bigint | undefined,
+  before: bigint | undefined,
+  parameters: Parameters,
+): readonly string[] {
+  const needs = numberNeeds(filter).filter(({ path }) => numberPaths.includes(numberPathKey(path)));
+  if (needs.length === 0) return [];
+  const dayOf = (moment: bigint): string =>
+    `(${parameters.bind(encodeTimestamptz(moment), "timestamptz")} at time zone 'UTC')::date`;
+  return [
+    ...(from === undefined ? [] : [`${EVENT_DAY} >= ${dayOf(from)}`]),
+    ...(before === undefined ? [] : [`${EVENT_DAY} <= ${dayOf(before)}`]),
+    ...needs.map((need) => compileNumberNeed(need, parameters)),
+  ];
 }
 
 /** Whether it is worth while to look at an event's terms before the filter is asked: attributes are compared sooner. */

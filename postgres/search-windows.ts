@@ -9,7 +9,7 @@ export interface Window {
   readonly before: bigint | undefined;
   /**
    * "walk": one event after another in the order asked for, until there are enough. "gather": the events that have the needed
-   * terms, by their index, which are then sorted.
+   * terms, or numbers, by their index, which are then sorted.
    */
   readonly way: "walk" | "gather";
 }
@@ -18,6 +18,8 @@ export interface Window {
 export interface WindowQuery {
   /** undefined: the index of terms has no say. */
   readonly needs: TermNeeds | undefined;
+  /** The keys of the paths whose numbers are compared, which may have an index. */
+  readonly numberPaths: readonly string[];
   readonly isNewestFirst: boolean;
   readonly from: bigint | undefined;
   readonly before: bigint | undefined;
@@ -46,15 +48,22 @@ const MAX_WINDOWS = 10;
  * about what the answer is, only about how long it takes: whatever the statistics say, the windows cover all of the time.
  */
 export function chooseWindows(query: WindowQuery, statistics: StoreStatistics): readonly Window[] {
-  const { needs, isNewestFirst, limit } = query;
-  if (needs === undefined) return [{ from: query.from, before: query.before, way: "walk" }];
+  const { needs, numberPaths, isNewestFirst, limit } = query;
+  if (needs === undefined && numberPaths.length === 0)
+    return [{ from: query.from, before: query.before, way: "walk" }];
   const windows: { readonly end: bigint; readonly way: Window["way"] }[] = [];
   let gathered = 0;
   for (const month of isNewestFirst ? statistics.toReversed() : statistics) {
     const part = partOf(month, query);
     if (part === undefined) continue;
-    const frequency = frequencyOf(needs, month);
+    const frequency = shareOf(query, month);
     const candidates = frequency * part.rows;
+    if (frequency === 1) {
+      if (gathered > 0) windows.push({ end: part.start, way: "gather" });
+      windows.push({ end: part.end, way: "walk" });
+      gathered = 0;
+      continue;
+    }
     if (candidates <= FEW) {
       gathered += candidates;
       if (gathered < 2 * limit && gathered < FEW) continue;
@@ -69,14 +78,18 @@ export function chooseWindows(query: WindowQuery, statistics: StoreStatistics): 
     const enough = wanted * (1 + SPREAD / Math.sqrt(limit));
     const wayOf = (walked: number, rows: number): Window["way"] =>
       WALK * walked <= gatherCost(frequency, month, rows) ? "walk" : "gather";
-    for (const rows of candidates > SOME ? [enough, 8 * enough] : [enough]) {
+    // Of how many numbers compare so nothing is known: if too few do among the first, the index finds them.
+    const isNumber = numberPaths.some((path) => month.numberPaths.has(path));
+    const first = isNumber && windows.length > 0 ? "gather" : wayOf(wanted, enough);
+    for (const [index, rows] of (candidates > SOME ? [enough, 8 * enough] : [enough]).entries()) {
       const end = part.after(rows);
       if (rows < part.rows / 2 && part.start !== end && part.end !== end)
-        windows.push({ end, way: wayOf(wanted, enough) });
+        windows.push({ end, way: isNumber && index > 0 ? "gather" : first });
     }
     // Where windows went before, it comes to this one where few of the candidates match: then all of it is walked over.
-    const isFirst = enough >= part.rows / 2;
-    windows.push({ end: part.end, way: wayOf(isFirst ? Math.min(wanted, part.rows) : part.rows, part.rows) });
+    const isOnly = enough >= part.rows / 2;
+    const walked = isOnly ? Math.min(wanted, part.rows) : part.rows;
+    windows.push({ end: part.end, way: isNumber ? "gather" : wayOf(walked, part.rows) });
   }
   // The last one goes on to the end of what is asked about, as does the last of those that are too many.
   const chosen = windows.slice(0, MAX_WINDOWS);
@@ -91,21 +104,35 @@ export function chooseWindows(query: WindowQuery, statistics: StoreStatistics): 
   });
 }
 
-/** The better way to find all events of a stretch of time that have the terms. */
+/** The better way to find all events of a stretch of time. */
 export function chooseWay(
-  needs: TermNeeds,
-  stretch: Pick<WindowQuery, "from" | "before">,
+  query: Pick<WindowQuery, "needs" | "numberPaths" | "from" | "before">,
   statistics: StoreStatistics,
 ): Window["way"] {
   let [walk, gather] = [0, 0];
   for (const month of statistics) {
-    const part = partOf(month, { ...stretch, isNewestFirst: true });
+    const part = partOf(month, { ...query, isNewestFirst: true });
     if (part === undefined) continue;
     walk += WALK * part.rows;
-    gather += gatherCost(frequencyOf(needs, month), month, part.rows);
+    gather += gatherCost(shareOf(query, month), month, part.rows);
   }
   return walk <= gather ? "walk" : "gather";
 }
+
+/** How many of a month's events an index finds, of 0 to 1; 1 where none narrows it. */
+function shareOf(
+  { needs, numberPaths }: Pick<WindowQuery, "needs" | "numberPaths">,
+  month: MonthStatistics,
+): number {
+  const indexed = numberPaths.filter((path) => month.numberPaths.has(path));
+  return together([
+    ...(needs === undefined ? [] : [frequencyOf(needs, month)]),
+    ...indexed.map(() => COMPARED),
+  ]);
+}
+
+/** The share of events whose number compares so: nothing is known of it. */
+const COMPARED = 0.1;
 
 /** Of so many rows of a month. */
 function gatherCost(frequency: number, month: MonthStatistics, rows: number): number {

@@ -11,6 +11,8 @@ export interface MonthStatistics {
   readonly times: readonly bigint[];
   /** How many of `rows` came after the estimate. */
   readonly added: number;
+  /** The keys of the paths whose numbers have an index; see `numberPathKey`. */
+  readonly numberPaths: ReadonlySet<string>;
   /** How many of the rows have a term, of 0 to 1. */
   frequencyOf(term: number): number;
 }
@@ -61,6 +63,7 @@ interface Row {
   readonly times: readonly string[];
   readonly terms: readonly number[];
   readonly frequencies: readonly number[];
+  readonly paths: readonly string[];
 }
 
 const micros = (moment: string): string => `(extract(epoch from ${moment}) * 1000000)::int8`;
@@ -77,7 +80,11 @@ select ${micros("first")} as starts, ${micros("(first + interval '1 month')")} a
   case when reltuples < 0 then 0 else coalesce(n_mod_since_analyze, 0) end as added,
   array(select ${micros("each")} from unnest(moments.histogram_bounds::text::timestamptz[]) as each) as times,
   coalesce(terms.most_common_elems::text::int4[], '{}') as terms,
-  coalesce(terms.most_common_elem_freqs, '{}')::float8[] as frequencies
+  coalesce(terms.most_common_elem_freqs, '{}')::float8[] as frequencies,
+  array(
+    select split_part(i.relname, '_number_', 2) from pg_index join pg_class i on i.oid = indexrelid
+    where indrelid = month.oid and indisvalid and strpos(i.relname, '_number_') > 0
+  ) as paths
 from month
 left join pg_stat_all_tables on relid = oid
 left join pg_stats moments on moments.schemaname = 'events' and moments.tablename = month.relname and moments.attname = 'occurred_at'
@@ -96,6 +103,7 @@ async function readStatistics(db: Database): Promise<StoreStatistics> {
       rows: row.rows + Number(row.added),
       times: row.times.map(BigInt),
       added: Number(row.added),
+      numberPaths: new Set(row.paths),
       frequencyOf: (term) => frequencies.get(term) ?? rarest / 4,
     };
   });

@@ -7,6 +7,7 @@ import { examine, type ExaminedEvent } from "#core/filter/examine.ts";
 import { type Field, type Filter } from "#core/filter/tree.ts";
 import { withoutField } from "#core/filter/without-field.ts";
 import { insertEvents, occurredAt } from "#postgres/events.ts";
+import { keepNumberIndexes, numberNeeds, numberPathKey } from "#postgres/number-paths.ts";
 import { type Database } from "#postgres/pool.ts";
 import {
   type Cursor,
@@ -15,7 +16,7 @@ import {
   SEARCH_SETTINGS,
   searchEvents,
 } from "#postgres/search.ts";
-import { selectStatement, type Windows } from "#postgres/search-statement.ts";
+import { selectStatement } from "#postgres/search-statement.ts";
 import {
   countEvents,
   type FacetField,
@@ -38,6 +39,7 @@ beforeAll(async () => {
   const { written } = await transaction(suite.db, (tx) => insertEvents(tx, events));
   examined = written.map((each) => examine(each)).toSorted((a, b) => compare(a.stored, b.stored));
   await suite.db.pool.query("analyze events.event");
+  await keepNumberIndexes(suite.db, [["a"], ["amount"], ["b", 0]]);
 });
 
 function compare(a: StoredEvent, b: StoredEvent): number {
@@ -88,13 +90,14 @@ test("a page is what the filter matches from the cursor on, in order, whichever 
       expect(offsetsOf(await searchEvents(suite.db, selection))).toEqual(expected);
       // Windows as no statistics would ever have it.
       const edges = cut.toSorted((a, b) => Number(by === "time" ? a - b : b - a));
-      const windows: Windows = [...edges, undefined].map((edge, index) => {
+      const windows = [...edges, undefined].map((edge, index) => {
         const [near, far] = [edges[index - 1], edge];
         const [first, end] = by === "time" ? [near, far] : [far, near];
         return { from: first, before: end, way: way[index]! };
       });
+      const numberPaths = filter ? numberNeeds(filter).map(({ path }) => numberPathKey(path)) : [];
       const { rows } = await suite.db.pool.query<{ offset: string }>(
-        selectStatement(`"offset"`, selection, windows),
+        selectStatement(`"offset"`, selection, { windows, numberPaths }),
       );
       expect(rows.map(({ offset }) => BigInt(offset))).toEqual(expected);
     }),
@@ -170,7 +173,8 @@ test("a histogram counts all that match, by the shortest interval that makes few
     fc.asyncProperty(optionalFilter, async (filter) => {
       const all = matching(filter);
       const histogram = await histogramEvents(suite.db, { filter, now: NOW });
-      if (histogram === undefined) return void expect(all).toEqual([]);
+      expect(histogram === undefined).toBe(all.length === 0);
+      if (histogram === undefined) return;
       const { interval, buckets } = histogram;
       const startOf = (event: StoredEvent): number =>
         Math.floor(Number(occurredAt(event) / 1_000_000n) / interval);
@@ -234,12 +238,12 @@ test("a page after the first is one statement, the first one more at most once a
 /** The same database, whose statements are told of. */
 function countStatements(db: Database, tell: (text: string) => void): Database {
   db.pool.on("acquire", (client) => {
-    const { query } = client;
+    const query = client.query.bind(client) as (...all: unknown[]) => unknown;
     client.query = ((statement: { text: string }, ...rest: unknown[]) => {
       tell(statement.text);
-      client.query = query;
-      return (query as (...all: unknown[]) => unknown).call(client, statement, ...rest);
-    }) as typeof query;
+      client.query = query as typeof client.query;
+      return query(statement, ...rest);
+    }) as typeof client.query;
   });
   return db;
 }
@@ -265,4 +269,25 @@ test("a read that nobody waits for any more is stopped in PostgreSQL, and its co
   await holder.query("rollback");
   holder.release();
   expect(await searchEvents(db, selection)).toHaveLength(1);
+});
+
+test("the indexes of numbers are those of the paths that are named, on every month", async () => {
+  const months = async (key: string): Promise<number> => {
+    const { rows } = await suite.db.pool.query<{ count: number }>(
+      "select count(*)::int as count from pg_index join pg_class on pg_class.oid = indexrelid where indisvalid and relname ~ $1",
+      [`^event_[0-9a-z_]+_number_${key}$`],
+    );
+    return rows[0]!.count;
+  };
+  const paths = [["it's", "a", 1], ["amount"]];
+  const { made, dropped } = await keepNumberIndexes(suite.db, paths);
+  expect([made.length, dropped.length]).toEqual([9, 18]);
+  expect(await Promise.all(paths.map((path) => months(numberPathKey(path))))).toEqual([9, 9]);
+  expect(await months(numberPathKey(["a"]))).toBe(0);
+  const [name] = made;
+  await suite.db.pool.query(
+    `update pg_index set indisvalid = false where indexrelid = 'events.${name}'::regclass`,
+  );
+  expect(await keepNumberIndexes(suite.db, paths)).toEqual({ made: [name], dropped: [name] });
+  expect(await keepNumberIndexes(suite.db, paths)).toEqual({ made: [], dropped: [] });
 });
