@@ -133,7 +133,15 @@ const METHODS: Readonly<Record<string, readonly [message: object | (() => object
     { name: NAME },
     { event: { name: NAME, cloudEvent: { textData: "hello" } } },
   ],
-  "weir.v1.SearchService/SearchEvents": [{ pageSize: 1 }, { events: [{ name: NAME, dataSize: "5" }] }],
+  "weir.v1.SearchService/SearchEvents": [
+    { pageSize: 1, filter: 'source = "/buf-curl" time >= now-1h' },
+    {
+      events: [{ name: NAME, dataSize: "5" }],
+      facets: [{ field: "type", values: [{ value: "com.example.tried", count: "1" }] }, {}, {}, {}, {}],
+      histogram: { interval: "1s", buckets: [{ count: "1" }] },
+      total: { count: "1" },
+    },
+  ],
 };
 
 /** And the methods that stream, which have tests of their own here. */
@@ -206,6 +214,16 @@ describe("buf curl", () => {
       expect.objectContaining({ stored: "1", highWater: expect.any(String) as string }),
     );
     expect(told.filter(({ unaccounted }) => unaccounted !== undefined)).toEqual([]);
+  });
+
+  it("exports events, with their data", async () => {
+    const url = `${weir.baseUrl}/weir.v1.SearchService/ExportEvents`;
+    const data = JSON.stringify({ filter: 'source = "/buf-curl"', orderBy: "time" });
+    const output = await buf("-H", `authorization: Bearer ${token}`, "--data", data, url);
+    expect(JSON.parse(output)).toMatchObject({
+      events: [{ name: NAME, cloudEvent: { textData: "hello" } }],
+      nextPageToken: expect.stringMatching(/^[\w-]+$/) as string,
+    });
   });
 
   it("watches health", async () => {

@@ -205,20 +205,23 @@ describe("ExportEvents", () => {
     await untilFree();
   });
 
-  test("takes bounded memory, however much there is", async () => {
+  test("takes no more memory, however much there is", async () => {
     const hash = (bytes: Uint8Array): string => createHash("md5").update(bytes).digest("hex");
-    const before = await metric("process_memory_usage");
-    let [seen, most] = [0, 0];
+    // The first third warms the process up; what it takes by then must do for the rest.
+    let [seen, early, most] = [0, 0, 0];
     for await (const { events } of clients.search.exportEvents({ filter: "type = big", orderBy: "time" })) {
       for (const event of events) {
         seen += 1;
         const block = createHash("md5").update(event.cloudEvent!.id).digest("hex");
         expect(hash(bytesOf(event))).toBe(hash(Buffer.from(block.repeat(BIG_BYTES / 32 + 1))));
       }
-      if (seen % 20 === 0) most = Math.max(most, await metric("process_memory_usage"));
+      const memory = seen % 20 === 0 ? await metric("process_memory_usage") : 0;
+      if (seen <= BIG / 3) early = Math.max(early, memory);
+      else most = Math.max(most, memory);
     }
     expect(seen).toBe(BIG);
-    expect(most - before).toBeLessThan(120_000_000);
+    expect(most).toBeGreaterThan(0);
+    expect(most - early).toBeLessThan(60_000_000);
   }, 120_000);
 
   test("holds back for a reader that stands still, and gives its place up when that goes away", async () => {
