@@ -1,7 +1,7 @@
 import { encodeTimestamptz } from "./binary-format.ts";
 import { type Database } from "./pool.ts";
 import { read } from "./read.ts";
-import { countedRows, MAX_TAIL } from "./rollup-counts.ts";
+import { countedRows, KINDS, MAX_TAIL } from "./rollup-counts.ts";
 import { type Bucket, type Histogram } from "./summaries.ts";
 
 /** What {@link readOverview} is asked for. */
@@ -33,26 +33,25 @@ export interface Overview {
   readonly stalenessMs: number | undefined;
 }
 
-// One pass over the sums. What has no value of its own is a line beside the most frequent.
-const OVERVIEW = `${countedRows({ firstHour: "$1::timestamptz", endHour: "$2::timestamptz" })},
+// What has no value of its own is a line beside the most frequent.
+const OVERVIEW = `${countedRows({ kinds: ["all", "type", "source"], firstHour: "$1::timestamptz", endHour: "$2::timestamptz" })},
 line as (
-  select grouping(type, source) as kind, bucket, severity, coalesce(type, source) as value, sum(n) as n
-  from (
-    select floor(extract(epoch from hour)::int8 / 3600 / $3::float8)::int8 as bucket, (severity - 1) / 4 * 4 + 1 as severity, type, source, n from counted
-  ) as counted
-  group by grouping sets ((bucket, severity), (type), (source))
+  select kind, value, sum(n) as n,
+    case kind when ${KINDS.all} then floor(extract(epoch from hour)::int8 / 3600 / $3::float8)::int8 end as bucket,
+    case kind when ${KINDS.all} then (severity - 1) / 4 * 4 + 1 end as severity
+  from counted group by 1, 2, 4, 5
 ), placed as (
   select *, row_number() over (partition by kind, value = '' order by n desc, value) as place from line
 )
 select kind, bucket::float8, severity, value, n::float8, case when offsets > ${MAX_TAIL} then staleness::float8 else 0 end as staleness
-from lag left join placed on kind = ${0b11} or place <= $4 order by kind, n desc, value, bucket, severity`;
+from lag left join placed on kind = ${KINDS.all} or place <= $4 order by kind, n desc, value`;
 
 interface Row {
-  /** Null where nothing is in the range. Of the bits, which are set where a column is not grouped by: type, source. */
+  /** Null where nothing is in the range. */
   readonly kind: number | null;
   readonly bucket: number | null;
   readonly severity: number | null;
-  readonly value: string | null;
+  readonly value: string;
   readonly n: number;
   readonly staleness: number | null;
 }
@@ -80,8 +79,8 @@ export async function readOverview(
   );
   return {
     histogram: { interval: intervalHours * 3_600, buckets: bucketsOf(rows, query) },
-    types: topOf(rows, 0b01),
-    sources: topOf(rows, 0b10),
+    types: topOf(rows, KINDS.type),
+    sources: topOf(rows, KINDS.source),
     stalenessMs: rows[0]!.staleness ?? undefined,
   };
 }
@@ -93,7 +92,7 @@ function bucketsOf(rows: readonly Row[], { firstHour, endHour, intervalHours }: 
     () => new Map<number | undefined, number>(),
   );
   for (const { kind, bucket, severity, n } of rows)
-    if (kind === 0b11) counts[bucket! - first]!.set(severity ?? undefined, n);
+    if (kind === KINDS.all) counts[bucket! - first]!.set(severity ?? undefined, n);
   return counts.map((bySeverity, index) => ({
     start: microsOf((first + index) * intervalHours),
     count: [...bySeverity.values()].reduce((sum, each) => sum + each, 0),
@@ -102,7 +101,7 @@ function bucketsOf(rows: readonly Row[], { firstHour, endHour, intervalHours }: 
 }
 
 function topOf(rows: readonly Row[], kind: number): TopValues {
-  const lines = rows.flatMap((row) => (row.kind === kind ? [{ value: row.value!, count: row.n }] : []));
+  const lines = rows.flatMap((row) => (row.kind === kind ? [{ value: row.value, count: row.n }] : []));
   return {
     values: lines.filter(({ value }) => value !== ""),
     notApart: lines.find(({ value }) => value === "")?.count ?? 0,

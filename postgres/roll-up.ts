@@ -13,9 +13,8 @@ export interface RolledUp {
 const STEP_ROWS = 50_000;
 const STEP_OFFSETS = 100_000n;
 
-/** Pairs of a type and a source that an hour keeps apart; and types that it keeps apart among what is beyond these. */
-export const MAX_PAIRS = 500;
-export const MAX_TYPES = 100;
+/** Types, and sources, that an hour keeps apart. */
+export const MAX_VALUES = 500;
 /** Of a type and of a source, in bytes: the most that ingest takes. What is longer is not kept apart. */
 const MAX_BYTES = 1_024;
 
@@ -38,8 +37,8 @@ interface EraRow {
   readonly bound: string | null;
 }
 
-// What has a sum keeps it. What is new gets one while there is room in its hour, the most frequent first; beyond that its
-// source is not kept apart, and beyond that its type. So nothing that has had a sum of its own ever goes without.
+// What has a sum keeps it. What is new gets one while there is room in its hour, the most frequent first; beyond that it is not
+// kept apart. So nothing that has had a sum of its own ever goes without.
 const ADD = `
 with stretch as (
   select * from unnest($1::int8[], $2::text[], $3::int4[], $4::int8[], $5::int8[], $6::int8[], $7::timestamptz[], $8::timestamptz[])
@@ -48,49 +47,35 @@ with stretch as (
   select era, stored.* from stretch cross join lateral (
     select "offset", date_bin('1 hour', occurred_at, '2000-01-01Z') as hour, coalesce((severity + 3) / 4, 0) as severity,
       case when octet_length(type) <= ${MAX_BYTES} then type else '' end as type,
-      case when octet_length(type) <= ${MAX_BYTES} and octet_length(source) <= ${MAX_BYTES} then source else '' end as source
+      case when octet_length(source) <= ${MAX_BYTES} then source else '' end as source
     from events.event
     where event.partition = stretch.partition and "offset" >= from_offset and "offset" < to_offset
       and event.topic = stretch.topic and stored_at >= since and stored_at < until
     order by "offset" limit $9
   ) as stored
 ), delta as materialized (
-  select hour, type, source, severity, count(*) as n from found group by hour, type, source, severity
-), pair as materialized (
-  select hour, type, source, sum(n) as n, source <> '' and exists (
-    select from events.rollup as held where held.hour = delta.hour and held.type = delta.type and held.source = delta.source
+  select case grouping(type, source) when 1 then 1 when 2 then 2 else 0 end as kind, hour, coalesce(type, source, '') as value,
+    severity, count(*) as n
+  from found group by grouping sets ((hour, severity), (hour, severity, type), (hour, severity, source))
+), named as materialized (
+  select kind, hour, value, sum(n) as n, exists (
+    select from events.rollup as held where held.kind = delta.kind and held.hour = delta.hour and held.value = delta.value
   ) as known
-  from delta group by hour, type, source
-), pair_room as (
-  select hour, ${MAX_PAIRS} - (
-    select count(*) from (select distinct type, source from events.rollup as held where held.hour = fresh.hour and source <> '') as kept
-  ) as room
-  from (select distinct hour from pair where not known and source <> '') as fresh
-), apart as materialized (
-  select hour, type, source, n, source <> '' and (known or place <= room) as apart
-  from (select pair.*, row_number() over (partition by hour, known, source = '' order by n desc, type, source) as place from pair) as placed
-  left join pair_room using (hour)
-), rest as materialized (
-  select hour, type, sum(n) as n, type <> '' and exists (
-    select from events.rollup as held where held.hour = apart.hour and held.type = apart.type and held.source = ''
-  ) as known
-  from apart where not apart group by hour, type
-), type_room as (
-  select hour, ${MAX_TYPES} - (
-    select count(*) from (select distinct type from events.rollup as held where held.hour = fresh.hour and source = '' and type <> '') as kept
-  ) as room
-  from (select distinct hour from rest where not known and type <> '') as fresh
-), type_apart as (
-  select hour, type, type <> '' and (known or place <= room) as apart
-  from (select rest.*, row_number() over (partition by hour, known, type = '' order by n desc, type) as place from rest) as placed
-  left join type_room using (hour)
+  from delta where value <> '' group by kind, hour, value
+), room as (
+  select kind, hour, ${MAX_VALUES} - (
+    select count(distinct value) from events.rollup as held where held.kind = fresh.kind and held.hour = fresh.hour and value <> ''
+  ) as left_over
+  from (select distinct kind, hour from named where not known) as fresh
+), apart as (
+  select kind, hour, value
+  from (select named.*, row_number() over (partition by kind, hour, known order by n desc, value) as place from named) as placed
+  left join room using (kind, hour) where known or place <= left_over
 ), added as (
-  insert into events.rollup as held (hour, type, source, severity, count)
-  select hour, case when apart.apart or type_apart.apart then type else '' end as kept_type,
-    case when apart.apart then source else '' end as kept_source, severity, sum(delta.n)
-  from delta join apart using (hour, type, source) left join type_apart using (hour, type)
-  group by hour, kept_type, kept_source, severity
-  on conflict (hour, type, source, severity) do update set count = held.count + excluded.count
+  insert into events.rollup as held (kind, hour, value, severity, count)
+  select kind, hour, coalesce(apart.value, '') as kept, severity, sum(delta.n)
+  from delta left join apart using (kind, hour, value) group by kind, hour, kept, severity
+  on conflict (kind, hour, value, severity) do update set count = held.count + excluded.count
 ), reached as (
   select era, bound, count(found."offset") as rows,
     case when count(found."offset") < $9 then to_offset else max(found."offset") + 1 end as next_offset

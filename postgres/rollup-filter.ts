@@ -1,28 +1,28 @@
 import { timeBounds, type TimeBounds } from "#core/filter/time-bounds.ts";
 import { type Condition, type Filter, type SeverityValue } from "#core/filter/tree.ts";
+import { type KINDS } from "./rollup-counts.ts";
 
-/** What a filter asks of sums: those of a stretch of time, of some types, sources and ranges of severity. */
+/** What a filter asks of sums: those of a stretch of time, of some types or some sources, and ranges of severity. */
 export interface RollupFilter {
   readonly bounds: TimeBounds;
   /** The filter without its bounds of time; undefined: all. */
   readonly rest: Filter | undefined;
-  /** Whether the rest asks about a column: sums in which its values are not kept apart cannot tell. */
-  readonly asksType: boolean;
-  readonly asksSource: boolean;
+  /** Which sums tell. Of those of a type or source, what is not kept apart cannot. */
+  readonly kind: keyof typeof KINDS;
 }
 
 /** A filter as sums can be asked; undefined where only the events themselves can tell. `now` as of `timeBounds`. */
 export function rollupFilter(filter: Filter | undefined, now: number): RollupFilter | undefined {
-  if (filter === undefined) return { bounds: {}, rest: undefined, asksType: false, asksSource: false };
+  if (filter === undefined) return { bounds: {}, rest: undefined, kind: "all" };
   const conditions = filter.kind === "and" ? filter.of : [filter];
   const rest = conditions.filter((each) => !isTimeBound(each));
-  const asked = new Set<string>();
-  if (!rest.every((each) => isTold(each, asked))) return undefined;
+  const asked = new Set<"type" | "source">();
+  if (!rest.every((each) => isTold(each, asked)) || asked.size > 1) return undefined;
+  const [kind = "all"] = asked;
   return {
     bounds: timeBounds(filter, now),
     rest: rest.length > 1 ? { kind: "and", of: rest } : rest[0],
-    asksType: asked.has("type"),
-    asksSource: asked.has("source"),
+    kind,
   };
 }
 
@@ -31,7 +31,7 @@ function isTimeBound(filter: Filter): boolean {
 }
 
 /** Whether each event of a sum gives the same answer; adds the columns that are asked about. */
-function isTold(filter: Filter, asked: Set<string>): boolean {
+function isTold(filter: Filter, asked: Set<"type" | "source">): boolean {
   switch (filter.kind) {
     case "and":
     case "or":
@@ -45,7 +45,10 @@ function isTold(filter: Filter, asked: Set<string>): boolean {
   }
 }
 
-function isConditionTold(condition: Exclude<Condition, { kind: "text" }>, asked: Set<string>): boolean {
+function isConditionTold(
+  condition: Exclude<Condition, { kind: "text" }>,
+  asked: Set<"type" | "source">,
+): boolean {
   const { field } = condition;
   if (field.kind === "string" && (field.name === "type" || field.name === "source")) {
     asked.add(field.name);

@@ -33,10 +33,10 @@ const MAX_EDGE = 20_000;
 /**
  * What the sums by hour answer of the events that match, counted by intervals of the shortest length of the ladder that makes
  * few enough, in order; empty where none matches. It is as exact as counting the events. undefined where the sums cannot tell:
- * of conditions on other than time, type, source and ranges of severity; of intervals that are shorter than an hour; behind a
- * backlog of what is stored and not summed up; where hours of the range have too many types or sources to keep them apart and the
- * filter asks about these; where an hour that is asked about in part has too many events; and in a store to which no worker ever
- * came.
+ * of conditions on other than time, ranges of severity, and either type or source; of intervals that are shorter than an hour;
+ * behind a backlog of what is stored and not summed up; where hours of the range have too many types or sources to keep them apart
+ * and the filter asks about these; where an hour that is asked about in part has too many events; and in a store to which no
+ * worker ever came.
  *
  * @throws QueryTimeoutError where PostgreSQL did not answer within the pool's statement timeout.
  */
@@ -56,10 +56,13 @@ export async function histogramFromRollups(
   const parameters = createParameters();
   const { bind } = parameters;
   const moment = (micros: bigint): string => bind(encodeTimestamptz(micros), "timestamptz");
+  const { kind, rest } = asked;
   const range = {
+    kinds: [kind],
     firstHour: firstHour === undefined ? "timestamptz '-infinity'" : moment(firstHour),
     endHour: endHour === undefined ? "timestamptz 'infinity'" : moment(endHour),
   };
+  const edgeColumns = `date_bin('1 hour', occurred_at, '2000-01-01Z') as hour, ${kind === "all" ? "''" : kind}, severity`;
   const edges = [
     from === undefined || from === firstHour ? undefined : [moment(from), range.firstHour],
     before === undefined || before === endHour ? undefined : [range.endHour, moment(before)],
@@ -67,21 +70,18 @@ export async function histogramFromRollups(
     edge === undefined
       ? []
       : [
-          `(select ${EDGE_COLUMNS} from events.event where occurred_at >= ${edge[0]!} and occurred_at < ${edge[1]!} limit ${MAX_EDGE + 1})`,
+          `(select ${edgeColumns} from events.event where occurred_at >= ${edge[0]!} and occurred_at < ${edge[1]!} limit ${MAX_EDGE + 1})`,
         ],
   );
-  const matches = asked.rest === undefined ? "true" : compileFilter(asked.rest, { now, parameters });
-  const hidden = [asked.asksType && "type = ''", asked.asksSource && "source = ''"].filter(
-    (each) => each !== false,
-  );
+  const matches = rest === undefined ? "true" : compileFilter(rest, { now, parameters });
   const whole = intervals.filter((interval) => interval % 3_600 === 0).map((interval) => interval / 3_600);
 
   const text = `${countedRows(range)},
-edge (hour, type, source, severity) as materialized (${edges.length === 0 ? `select ${EDGE_COLUMNS} from events.event where false` : edges.join(" union all ")}),
+edge (hour, value, severity) as materialized (${edges.length === 0 ? `select ${edgeColumns} from events.event where false` : edges.join(" union all ")}),
 matched as materialized (
   select extract(epoch from hour)::int8 / 3600 as hour, (severity - 1) / 4 * 4 + 1 as severity, sum(n) filter (where ${matches}) as n,
-    bool_or(${hidden.join(" or ") || "false"}) as hidden
-  from (select hour, type, source, severity, n from counted union all select hour, type, source, severity, 1 from edge) as one
+    bool_or(${kind === "all" ? "false" : `${kind} = ''`}) as hidden
+  from (select hour, value, severity, n from counted union all select hour, value, severity, 1 from edge) as one (hour, ${kind === "all" ? "value" : kind}, severity, n)
   group by 1, 2
 ), span as (
   select min(hour) filter (where n > 0) as first, max(hour) filter (where n > 0) as last, bool_or(hidden) as hidden from matched
@@ -106,8 +106,6 @@ from answer left join (
   if (!rows[0]!.answers) return undefined;
   return rows.filter(({ interval }) => interval !== null);
 }
-
-const EDGE_COLUMNS = "date_bin('1 hour', occurred_at, '2000-01-01Z') as hour, type, source, severity";
 
 /** Whether intervals of half an hour are few enough for certain. */
 function isNarrow(firstHour: bigint, endHour: bigint, maxBuckets: number): boolean {

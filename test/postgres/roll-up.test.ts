@@ -6,7 +6,7 @@ import { type Claim, persistBatch, takeOver } from "#postgres/claims.ts";
 import { ensureMonth } from "#postgres/partitions.ts";
 import { type Database } from "#postgres/pool.ts";
 import { retirePartitions } from "#postgres/retention.ts";
-import { MAX_PAIRS, MAX_TYPES, rollUp } from "#postgres/roll-up.ts";
+import { MAX_VALUES, rollUp } from "#postgres/roll-up.ts";
 
 import { createTestDatabase } from "../support/database.ts";
 import { createProxy, type EventSketch, openDatabase, sketchEvent } from "./fixture.ts";
@@ -64,9 +64,10 @@ async function rollUpAll(db: Database): Promise<number[]> {
   }
 }
 
-const ROWS = `select date_trunc('hour', occurred_at, 'UTC') as hour, type, source,
-  case when severity is null then 0 else ceil(severity / 4.0)::int end as severity, count(*) as count from events.event group by 1, 2, 3, 4`;
-const SUMS = "select hour, type, source, severity, count from events.rollup";
+const ROWS = `select kind, date_trunc('hour', occurred_at, 'UTC') as hour, value,
+  case when severity is null then 0 else ceil(severity / 4.0)::int end as severity, count(*) as count
+  from events.event cross join lateral (values (0, ''), (1, type), (2, source)) as one (kind, value) group by 1, 2, 3, 4`;
+const SUMS = "select kind, hour, value, severity, count from events.rollup";
 
 /** What is in one and not in the other, of what the table has and what the sums say. */
 async function differences(db: Database): Promise<unknown[]> {
@@ -78,7 +79,7 @@ async function differences(db: Database): Promise<unknown[]> {
 
 async function countSums(db: Database): Promise<number> {
   const { rows } = await db.pool.query<{ count: number }>(
-    "select coalesce(sum(count), 0)::int as count from events.rollup",
+    "select coalesce(sum(count), 0)::int as count from events.rollup where kind = 0",
   );
   return rows[0]!.count;
 }
@@ -276,63 +277,49 @@ test("the sums can be made anew by two statements", async () => {
   await store(db, await claim(db), sketches(0, 50), 50n);
   await rollUpAll(db);
   await db.pool.query(
-    "delete from events.rollup; update events.rollup_era set next_offset = 0, summed_at = null",
+    "begin; update events.rollup_era set next_offset = 0, summed_at = null; delete from events.rollup; commit",
   );
   expect(await rollUpAll(db)).toEqual([150]);
   expect(await differences(db)).toEqual([]);
 });
 
-test("an hour keeps so many pairs apart, then so many types, and counts the rest", async () => {
+test("an hour keeps so many types and sources apart, the most frequent first, and counts the rest", async () => {
   const { db } = await openBench();
   const held = await claim(db);
-  const time = new Date(Date.UTC(2026, 10, 20, 5)).toISOString();
-  const often = sketches(0, 10, () => ({ time, type: "often", source: "/often" }));
-  const scattered = (from: number, to: number, kind: string): StoredEvent[] =>
-    sketches(from, to, (index) => ({
-      time,
-      type: kind === "types" ? `t${index}` : "one",
-      source: `/${index}`,
-    }));
+  const hour = (index: number): string => new Date(Date.UTC(2026, 10, 20, index, 30)).toISOString();
+  const scattered = (from: number, to: number): StoredEvent[] =>
+    sketches(from, to, (index) => ({ time: hour(5), type: `t${index % 2}`, source: `/${index}` }));
+  const often = (from: number, to: number): StoredEvent[] =>
+    sketches(from, to, () => ({ time: hour(5), type: "often", source: "/often" }));
+  await store(db, held, [...scattered(0, MAX_VALUES - 100), ...often(600, 603)], 1_000n);
+  await rollUpAll(db);
+  await store(db, held, [...scattered(1_000, 1_150), ...often(1_200, 1_205)], 2_000n);
+  const long = { type: "x".repeat(1_025), source: "y".repeat(1_025) };
   await store(
     db,
     held,
-    [
-      ...scattered(0, MAX_PAIRS + 50, "sources"),
-      ...often.map((each) => ({
-        ...each,
-        position: { ...each.position, offset: each.position.offset + 600n },
-      })),
-    ],
-    1_000n,
+    sketches(2_000, 2_002, (index) => ({ ...long, time: hour(index - 1_996) })),
+    2_002n,
   );
   await rollUpAll(db);
-  await store(db, held, scattered(1_000, 1_000 + MAX_TYPES + 20, "types"), 2_000n);
-  const long = "x".repeat(1_025);
-  await store(
-    db,
-    held,
-    sketches(2_000, 2_001, () => ({ time, type: "one", source: long })),
-    2_001n,
-  );
+  await store(db, held, [...often(2_002, 2_004), ...scattered(2_004, 2_014)], 2_014n);
   await rollUpAll(db);
-  await store(
-    db,
-    held,
-    sketches(2_001, 2_003, () => ({ time, type: "often", source: "/often" })),
-    2_003n,
+  const { rows } = await db.pool.query<{ kind: number; hour: number; value: string; count: number }>(
+    "select kind, extract(hour from hour at time zone 'UTC')::int as hour, value, sum(count)::int as count from events.rollup group by 1, 2, 3",
   );
-  await rollUpAll(db);
-  const { rows } = await db.pool.query<{ type: string; source: string; count: number }>(
-    "select type, source, count::int from events.rollup",
-  );
-  const of = (type: string, source: string): number | undefined =>
-    rows.find((row) => row.type === type && row.source === source)?.count;
-  expect(rows.filter(({ source }) => source !== "")).toHaveLength(MAX_PAIRS);
-  expect(of("often", "/often")).toBe(12);
-  expect(of("one", "")).toBe(52);
-  expect(rows.filter(({ type, source }) => source === "" && type !== "")).toHaveLength(MAX_TYPES);
-  expect(of("", "")).toBe(21);
-  expect(await countSums(db)).toBe(MAX_PAIRS + 50 + 10 + MAX_TYPES + 20 + 1 + 2);
+  const count = (kind: number, at: number, value: string): number | undefined =>
+    rows.find((row) => row.kind === kind && row.hour === at && row.value === value)?.count;
+  const total = MAX_VALUES - 100 + 3 + 150 + 5 + 1 + 2 + 10;
+  expect(count(0, 5, "")).toBe(total);
+  const apart = rows.filter(({ kind, hour: at, value }) => kind === 2 && at === 5 && value !== "");
+  expect(apart).toHaveLength(MAX_VALUES);
+  expect(count(2, 5, "/often")).toBe(10);
+  // 99 of the 150 found room, and neither the long one nor the last ten.
+  expect(count(2, 5, "")).toBe(51 + 1 + 10);
+  expect(count(1, 5, "often")).toBe(10);
+  expect(count(1, 5, "")).toBe(1);
+  expect([count(1, 4, ""), count(2, 4, "")]).toEqual([1, 1]);
+  expect(await countSums(db)).toBe(total + 1);
 });
 
 test("with a month that leaves the table its sums go, and what is behind adds nothing of it", async () => {

@@ -5,7 +5,7 @@ import { parseFilter } from "#core/filter/parse.ts";
 import { type Claim, persistBatch, takeOver } from "#postgres/claims.ts";
 import { compileFilter } from "#postgres/filter.ts";
 import { createParameters } from "#postgres/parameters.ts";
-import { MAX_PAIRS, rollUp } from "#postgres/roll-up.ts";
+import { MAX_VALUES, rollUp } from "#postgres/roll-up.ts";
 import { MAX_TAIL } from "#postgres/rollup-counts.ts";
 import { histogramFromRollups, type HistogramRow, type Ladder } from "#postgres/rollup-histogram.ts";
 
@@ -81,7 +81,8 @@ const ANSWERED: readonly string[] = [
   "",
   "type = t.1",
   'type = "t.*" AND NOT type = t.2',
-  "source = /s/1 OR type > t.3",
+  "source = /s/1 OR source > /s/1",
+  "source = /s/1 AND (severity >= ERROR OR NOT source = /s/1)",
   "severity >= WARN",
   "severity = ERROR",
   "severity < INFO",
@@ -111,6 +112,7 @@ describe.each([
 
   test.each([
     "id = x",
+    "source = /s/1 OR type > t.3",
     "severity = 13",
     "severity >= 14",
     "severity <= 13",
@@ -145,7 +147,7 @@ test("an hour of which a part is asked about, and which has many events, is left
 
 test("where sources are not kept apart, what asks about them is left to the events", async () => {
   const time = "2026-11-10T10:10:00Z";
-  const events = Array.from({ length: MAX_PAIRS + 10 }, (_, index) =>
+  const events = Array.from({ length: MAX_VALUES + 10 }, (_, index) =>
     sketchEvent({ offset: BigInt(next + index), time, type: "many", source: `/m/${index}` }),
   );
   next += events.length;

@@ -6,7 +6,7 @@ import { Severity } from "#gen/weir/v1/event_pb.ts";
 import { type GetOverviewResponse } from "#gen/weir/v1/overview_pb.ts";
 import { type Claim, persistBatch, takeOver } from "#postgres/claims.ts";
 import { type Database } from "#postgres/pool.ts";
-import { MAX_PAIRS, rollUp } from "#postgres/roll-up.ts";
+import { MAX_VALUES, rollUp } from "#postgres/roll-up.ts";
 import { MAX_TAIL } from "#postgres/rollup-counts.ts";
 
 import { type EventSketch, openDatabase, sketchEvent } from "../postgres/fixture.ts";
@@ -190,13 +190,13 @@ test("types and sources are 20 at most, the most frequent first, and so are the 
 
 test("sources that are not kept apart are counted beside", async () => {
   await store(
-    Array.from({ length: MAX_PAIRS + 7 }, (_, index) => ({ time: at(1.5), type: "t", source: `/${index}` })),
+    Array.from({ length: MAX_VALUES + 7 }, (_, index) => ({ time: at(1.5), type: "t", source: `/${index}` })),
   );
   await rollUpAll();
   const { count, types, otherTypesCount, otherSourcesCount } = await clients.overview.getOverview(LAST_DAY);
   expect({ count, types: values(types), otherTypesCount, otherSourcesCount }).toEqual({
-    count: BigInt(MAX_PAIRS + 7),
-    types: [["t", BigInt(MAX_PAIRS + 7)]],
+    count: BigInt(MAX_VALUES + 7),
+    types: [["t", BigInt(MAX_VALUES + 7)]],
     otherTypesCount: 0n,
     otherSourcesCount: 7n,
   });

@@ -104,15 +104,14 @@ export type GetOverviewResponse = Message<"weir.v1.GetOverviewResponse"> & {
   sources: FacetValue[];
 
   /**
-   * How many events count for no type: of each hour 500 pairs of a type and a source are kept apart, and 100 types beside.
-   * So many may be missing from the counts of types.
+   * How many events count for no type, and may be missing from the counts of types: an hour keeps 500 types apart.
    *
    * @generated from field: int64 other_types_count = 8;
    */
   otherTypesCount: bigint;
 
   /**
-   * How many events count for no source, and may be missing from the counts of sources.
+   * How many events count for no source, and may be missing from the counts of sources: an hour keeps 500 sources apart.
    *
    * @generated from field: int64 other_sources_count = 9;
    */
