@@ -22,6 +22,9 @@ export interface RollUp {
   run(signal: AbortSignal): Promise<void>;
 }
 
+/** The pause after a round that failed, as a multiple of the usual one. */
+const FAILED_PAUSE = 5;
+
 /**
  * Sums up what was stored, step by step. Behind a backlog it works half of the time, so that readers and writers have the
  * other. Several processes may do it: whoever finds another at it has nothing to do in that round.
@@ -45,6 +48,7 @@ export function createRollUp({ db, telemetry, log, intervalMs }: RollUpOptions):
         } catch (error) {
           // What is not known is not shown.
           lag = undefined;
+          pauseMs = intervalMs * FAILED_PAUSE;
           fault = `summing up events: ${error instanceof Error ? error.message : String(error)}`;
           log.warn("Events could not be summed up; it is tried again", { error, inMs: pauseMs });
         }

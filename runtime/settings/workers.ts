@@ -27,7 +27,7 @@ export const WORKERS: Group<WorkersConfig> = {
       default: "persist,index,redrive,maintain",
       unit: "list of roles",
       meaning:
-        "What this process does: persist (the log into PostgreSQL), index (merges what searches find events by), redrive (bulk replays of dead letters), maintain (partitions made ahead, retention, the index of the dead letters put right).",
+        "What this process does: persist (the log into PostgreSQL), index (merges what searches find events by), redrive (bulk replays of dead letters), maintain (partitions made ahead, retention, sums of events by hour, the index of the dead letters put right).",
     },
     port: {
       name: "WEIR_WORKERS_PORT",
