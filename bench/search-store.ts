@@ -7,6 +7,7 @@ import pg from "pg";
 
 import { takeOver } from "#postgres/claims.ts";
 import { migrate, MigrationError } from "#postgres/migrate.ts";
+import { keepNumberIndexes } from "#postgres/number-indexes.ts";
 import { createDatabase, type Database, type DatabaseOptions } from "#postgres/pool.ts";
 import { rollUp } from "#postgres/roll-up.ts";
 import { mergeTerms } from "#postgres/term-index.ts";
@@ -32,6 +33,8 @@ export interface SearchStore extends AsyncDisposable {
 /** What rows consist of: where it changed, those that were made before are made anew. */
 const MADE_BY = ["core/terms.ts", "core/words.ts", "core/searchable.ts", "postgres/event-columns.ts"];
 const FILLERS = 2;
+/** Whose numbers have an index. */
+const NUMBER_PATHS = [["amount"]];
 const ROOT = join(import.meta.dirname, "..");
 
 // A crash while the data are made costs making them again, no more.
@@ -82,7 +85,7 @@ export async function openSearchStore(rows: number): Promise<SearchStore> {
   }
   const { url, stop } = await start({});
   stack.defer(stop);
-  await sumUp(url);
+  await keepUp(url);
   const owned = stack.move();
   return { url, open: (options) => open(url, options), [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
@@ -196,7 +199,8 @@ async function passCheckpoints(url: string, rows: number): Promise<void> {
 }
 
 /** As the maintain role does it. */
-async function sumUp(url: string): Promise<void> {
+async function keepUp(url: string): Promise<void> {
   await using db = open(url, {});
+  await keepNumberIndexes(db, NUMBER_PATHS);
   while (((await rollUp(db))?.lag ?? 0) > 0);
 }

@@ -160,49 +160,6 @@ describe("loadConfig", () => {
     }
   });
 
-  it("reads which paths of payloads have an index of their numbers, as filters have them, each once, eight at most", () => {
-    const read = (paths: string): unknown =>
-      loadConfig(["maintenance"], { WEIR_SEARCH_NUMBER_PATHS: paths }).maintenance.numberPaths;
-    expect(read('data.amount, data.lines[0]."unit price",,data.amount')).toEqual([
-      ["amount"],
-      ["lines", 0, "unit price"],
-    ]);
-    expect(read("")).toEqual([]);
-    for (const bad of [
-      "amount",
-      "data",
-      "data.lines[*].price",
-      "data.a data.b",
-      "type",
-      "data.a OR data.b",
-      "data.a.",
-      "1",
-    ]) {
-      expect({ bad, names: namesOf(["maintenance"], { WEIR_SEARCH_NUMBER_PATHS: bad }) }).toEqual({
-        bad,
-        names: ["WEIR_SEARCH_NUMBER_PATHS"],
-      });
-    }
-    const nine = Array.from({ length: 9 }, (_, index) => `data.n${index}`).join(",");
-    expect(namesOf(["maintenance"], { WEIR_SEARCH_NUMBER_PATHS: nine })).toEqual([
-      "WEIR_SEARCH_NUMBER_PATHS",
-    ]);
-  });
-
-  it("reads which extensions have a facet: names, each once, eight of them at most", () => {
-    const read = (names: string): unknown =>
-      loadConfig(["search"], { WEIR_SEARCH_FACET_EXTENSIONS: names }).search.facetExtensions;
-    expect(read("tenant, region,,tenant")).toEqual(["tenant", "region"]);
-    expect(read("a,b,c,d,e,f,g,h")).toHaveLength(8);
-    expect(read("")).toEqual([]);
-    for (const bad of ["a,b,c,d,e,f,g,h,i", "Tenant", "a-b", "ä", "a b", "a".repeat(41)]) {
-      expect({ bad, names: namesOf(["search"], { WEIR_SEARCH_FACET_EXTENSIONS: bad }) }).toEqual({
-        bad,
-        names: ["WEIR_SEARCH_FACET_EXTENSIONS"],
-      });
-    }
-  });
-
   it("takes a variable that is set to nothing as unset", () => {
     expect(loadConfig(["http"], { WEIR_PORT: "", WEIR_METRICS_PORT: " " }).http).toMatchObject({
       port: 8080,

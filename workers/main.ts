@@ -27,6 +27,9 @@ type Context = ProcessContext<(typeof NEEDS)[number]>;
 /** Who takes partitions and redrives over, for people to read. */
 const OWNER = `${hostname()}/${process.pid}/${randomUUID().slice(0, 8)}`;
 
+/** How long making one index may take, which reads all events of a month. */
+const INDEXING_TIMEOUT_MS = 3_600_000;
+
 /** What the roles share. */
 interface Shared {
   readonly db: Database;
@@ -88,14 +91,24 @@ const ROLES: Readonly<
       log: log.scope("redrive"),
     });
   },
-  maintain({ config, log: parent, telemetry }, { db, admin }) {
-    const { retention: age, retentionDrop: drop } = config.maintenance;
+  maintain({ config, log: parent, telemetry, resources }, { db, admin }) {
+    const { retention: age, retentionDrop: drop, numberPaths: paths } = config.maintenance;
     const [events, letters] = topicTable(config.topics);
     const log = parent.scope("maintain");
+    const indexing = resources.use(
+      createDatabase({
+        ...config.database,
+        poolSize: 1,
+        statementTimeoutMs: INDEXING_TIMEOUT_MS,
+        applicationName: "weir workers, indexes",
+        logger: log,
+      }),
+    );
     return createMaintain({
       db,
       telemetry,
       log,
+      numbers: { db: indexing, paths },
       retention: age && { age, drop, logMs: events.retentionMs },
       reconcile: createReconcile({ db, admin, letters, telemetry, log }),
     });

@@ -1,11 +1,13 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
 import { countDefaultRows, countMonthsAhead, ensurePartitions } from "#postgres/partitions.ts";
+import { type NumberPath } from "#postgres/number-paths.ts";
 import { type Database } from "#postgres/pool.ts";
 import { type Age, before, countDetached, deleteDuplicates, retirePartitions } from "#postgres/retention.ts";
 import { type Logger } from "#runtime/log.ts";
 import { type Telemetry } from "#runtime/telemetry.ts";
 
+import { createNumberIndexes } from "./number-indexes.ts";
 import { type Reconcile } from "./reconcile.ts";
 import { type Role } from "./role.ts";
 import { createRollUp } from "./roll-up.ts";
@@ -26,13 +28,15 @@ export interface MaintainOptions {
   readonly log: Logger;
   /** Without it events stay for ever. */
   readonly retention?: Retention | undefined;
+  /** The paths into payloads whose numbers have an index, and where these are made, whose statements may take an hour. */
+  readonly numbers?: { readonly db: Database; readonly paths: readonly NumberPath[] };
   /** Puts the index of the dead letters right, each round by a portion. */
   readonly reconcile?: Reconcile;
   /** The clock that partitions are made by; the real one by default. */
   readonly now?: () => Date;
   /** The pause between two rounds, in milliseconds; a minute by default. */
   readonly intervalMs?: number;
-  /** How old the sums by hour grow before what was stored is added to them, in milliseconds; ten seconds by default. */
+  /** How old the sums by hour grow before what was stored is added to them, in milliseconds; two seconds by default. */
   readonly rollUpMs?: number;
 }
 
@@ -43,20 +47,21 @@ interface Duty {
   run(now: Date, signal: AbortSignal): Promise<void>;
 }
 
-const ROLL_UP_MS = 10_000;
+const ROLL_UP_MS = 2_000;
 const MINUTE_MS = 60_000;
 const DAY_MS = 24 * 60 * MINUTE_MS;
 
 /**
  * Keeps the tables: makes the monthly partitions of the events table ahead and takes out those that retention is over for,
  * at once and then daily; and in every round puts a portion of the index of the dead letters right and counts the rows of
- * the default partition, where none should be. Beside the rounds it keeps the sums by hour. Several processes may have the
- * role: advisory locks keep them apart, and what one has done the others find.
+ * the default partition, where none should be. Beside the rounds it keeps the sums by hour and the indexes of numbers. Several
+ * processes may have the role: advisory locks keep them apart, and what one has done the others find.
  */
 export function createMaintain(options: MaintainOptions): Role {
-  const { db, telemetry, log, now = () => new Date() } = options;
+  const { db, telemetry, log, numbers, now = () => new Date() } = options;
   const { intervalMs = MINUTE_MS, rollUpMs = ROLL_UP_MS } = options;
   const rollUp = createRollUp({ db, telemetry, log, intervalMs: rollUpMs });
+  const numberIndexes = numbers && createNumberIndexes({ ...numbers, log, intervalMs });
   let fault: string | undefined = "the partitions were not looked at yet";
   let seen:
     | { readonly defaultRows: number; readonly monthsAhead: number; readonly detached: number }
@@ -121,7 +126,10 @@ export function createMaintain(options: MaintainOptions): Role {
     ready: Promise.resolve(),
     dependencies: reconcile === undefined ? ["postgresql"] : ["kafka", "postgresql"],
     get fault() {
-      return [fault, rollUp.fault].filter((each) => each !== undefined).join("; ") || undefined;
+      return (
+        [fault, rollUp.fault, numberIndexes?.fault].filter((each) => each !== undefined).join("; ") ||
+        undefined
+      );
     },
     // What keeps it from its work is tried again.
     failed: false,
@@ -135,7 +143,7 @@ export function createMaintain(options: MaintainOptions): Role {
       using _detached = telemetry.observe("weir.store.partitions.detached", () =>
         seen === undefined ? [] : [[{}, seen.detached]],
       );
-      await Promise.all([rollUp.run(signal), runRounds(signal)]);
+      await Promise.all([rollUp.run(signal), numberIndexes?.run(signal), runRounds(signal)]);
     },
   };
 }

@@ -7,7 +7,8 @@ import { examine, type ExaminedEvent } from "#core/filter/examine.ts";
 import { type Field, type Filter } from "#core/filter/tree.ts";
 import { withoutField } from "#core/filter/without-field.ts";
 import { insertEvents, occurredAt } from "#postgres/events.ts";
-import { keepNumberIndexes, numberNeeds, numberPathKey } from "#postgres/number-paths.ts";
+import { keepNumberIndexes } from "#postgres/number-indexes.ts";
+import { numberNeeds, numberPathKey } from "#postgres/number-paths.ts";
 import { type Database } from "#postgres/pool.ts";
 import {
   type Cursor,
