@@ -153,7 +153,7 @@ describe("a reflection stream", () => {
     );
     const [first, second, third] = answers.map(filesOf);
     expect(first).toContain("weir/v1/event.proto");
-    expect(second).toEqual(["weir/v1/search.proto"]);
+    expect(second).toEqual(["weir/v1/search.proto", "google/protobuf/duration.proto"]);
     expect(third).toEqual(["weir/v1/search.proto"]);
   });
 
