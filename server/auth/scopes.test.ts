@@ -46,6 +46,7 @@ describe("methodAccess", () => {
       ValidateEvent: "events.write",
       SearchEvents: "events.read",
       GetEvent: "events.read",
+      ExportEvents: "events.read",
       Check: "open",
       List: "open",
       Watch: "open",
