@@ -50,7 +50,7 @@ export async function histogramFromRollups(
   if (asked === undefined) return undefined;
   const { from, before } = asked.bounds;
   const [firstHour, endHour] = [from && ceilHour(from), before && floorHour(before)];
-  if (firstHour !== undefined && endHour !== undefined && isNarrow(firstHour, endHour, maxBuckets))
+  if (firstHour !== undefined && isNarrow(firstHour, endHour ?? newestHour(now), maxBuckets))
     return undefined;
 
   const parameters = createParameters();
@@ -110,6 +110,11 @@ from answer left join (
 /** Whether intervals of half an hour are few enough for certain. */
 function isNarrow(firstHour: bigint, endHour: bigint, maxBuckets: number): boolean {
   return (endHour - firstHour) / HOUR + 2n <= BigInt(maxBuckets) / 2n;
+}
+
+/** The end of the hours that events are of, as far as their times are right: ingest takes none that lies further ahead. */
+function newestHour(now: number): bigint {
+  return floorHour(BigInt(now) * 1_000n) + 24n * HOUR;
 }
 
 function floorHour(micros: bigint): bigint {

@@ -4,6 +4,7 @@ import { withoutField } from "#core/filter/without-field.ts";
 import { createParameters, type Parameters } from "./parameters.ts";
 import { type Database } from "./pool.ts";
 import { read } from "./read.ts";
+import { histogramFromRollups, type HistogramRow } from "./rollup-histogram.ts";
 import { type Question, selectAll, selectEvents, type Selection, windowsFor } from "./search-statement.ts";
 import { type StoreStatistics, storeStatistics } from "./store-statistics.ts";
 
@@ -173,21 +174,20 @@ width as (
 select interval, floor(extract(epoch from occurred_at) / interval)::int8 as bucket, (severity - 1) / 4 * 4 + 1 as severity, count(*) as count
 from found, width group by 1, 2, 3 order by 2`;
 
-/** All events that match, counted by intervals of the shortest length that makes few enough; undefined where none matches. One statement. */
+/**
+ * All events that match, counted by intervals of the shortest length that makes few enough; undefined where none matches. Of a
+ * wide range the sums by hour are asked first (`histogramFromRollups`); else, and where these cannot tell, one statement counts
+ * the events.
+ */
 export async function histogramEvents(
   db: Database,
   question: Question,
   signal?: AbortSignal,
 ): Promise<Histogram | undefined> {
-  const parameters = createParameters();
-  parameters.bind(INTERVALS, "int8[]");
-  parameters.bind(MAX_BUCKETS, "int8");
-  const found = selectAll("occurred_at, severity", question, await storeStatistics(db), parameters);
-  const rows = await read<{ interval: string; bucket: string; severity: number | null; count: string }>(
-    db,
-    { text: `with found as materialized (${found}), ${HISTOGRAM}`, values: [...parameters.values] },
-    signal,
-  );
+  const ladder = { intervals: INTERVALS, maxBuckets: MAX_BUCKETS };
+  const rows =
+    (await histogramFromRollups(db, question, ladder, signal)) ??
+    (await countByInterval(db, question, signal));
   const [first, last] = [rows[0], rows.at(-1)];
   if (first === undefined || last === undefined) return undefined;
   const interval = Number(first.interval);
@@ -203,4 +203,17 @@ export async function histogramEvents(
       bySeverity,
     })),
   };
+}
+
+async function countByInterval(
+  db: Database,
+  question: Question,
+  signal: AbortSignal | undefined,
+): Promise<readonly HistogramRow[]> {
+  const parameters = createParameters();
+  parameters.bind(INTERVALS, "int8[]");
+  parameters.bind(MAX_BUCKETS, "int8");
+  const found = selectAll("occurred_at, severity", question, await storeStatistics(db), parameters);
+  const text = `with found as materialized (${found}), ${HISTOGRAM}`;
+  return read<HistogramRow>(db, { text, values: [...parameters.values] }, signal);
 }

@@ -92,7 +92,6 @@ const ANSWERED: readonly string[] = [
   "time >= 2026-11-20T00:00:00Z",
   "time >= 2026-11-20T00:30:00.000001Z time <= 2026-11-27T23:59:59.999999Z",
   "type = none",
-  "time > now+300d",
 ];
 
 describe.each([
@@ -122,6 +121,7 @@ describe.each([
     "NOT time > now-7d",
     "data.x = 1",
     "time >= now-2d",
+    "time > now+300d",
     "time >= now-7d time < now-5d",
     "time:*",
   ])("%j is left to the events", async (filter) => {

@@ -1,9 +1,11 @@
 import { beforeAll, expect, test } from "vitest";
 
 import { parseFilter } from "#core/filter/parse.ts";
+import { takeOver } from "#postgres/claims.ts";
 import { insertEvents } from "#postgres/events.ts";
 import { type Database } from "#postgres/pool.ts";
 import { getEvent, type Question, SEARCH_SETTINGS, searchEvents } from "#postgres/search.ts";
+import { rollUp } from "#postgres/roll-up.ts";
 import { countEvents, type FacetField, facetEvents, histogramEvents } from "#postgres/summaries.ts";
 import { mergeTerms } from "#postgres/term-index.ts";
 import { transaction } from "#postgres/tx.ts";
@@ -250,6 +252,21 @@ test("facets and total of everything walk no further than they count", async () 
   );
   expect(await indexesOf(facets)).toEqual(["event_page_idx"]);
   expect(rowsRead(facets)).toBeLessThanOrEqual(101 + MONTHS);
+});
+
+test("a histogram of everything reads the sums by hour alone", async () => {
+  for (let partition = 0; partition < 12; partition++) {
+    await takeOver(suite.db, { group: "test", topic: "events", partition, owner: "test" });
+    await suite.db.pool.query({
+      text: "update consumer.checkpoint set next_offset = $1, high_water = $1 where partition = $2",
+      values: [TEMPLATES * COPIES, partition],
+    });
+  }
+  while ((await rollUp(suite.db))!.lag > 0);
+  await suite.db.pool.query("analyze events.rollup");
+  const nodes = await nodesOf((at) => histogramEvents(at, question("")));
+  expect(rowsRead(nodes)).toBe(0);
+  expect(nodes.map((node) => node["Index Name"])).toContain("rollup_pkey");
 });
 
 test("an event is got by the term of its id, and with its time by the key", async () => {
