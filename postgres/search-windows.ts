@@ -29,9 +29,9 @@ export interface WindowQuery {
 
 // What it takes, in µs: to go on to the next event of the order and look at it; to find a candidate in the index of terms; to
 // find in the index of the order that an event is in a window; to look at a candidate and sort it.
-const WALK = 0.7;
-const FIND = 0.1;
-const PLACE = 0.06;
+const WALK = 0.45;
+const FIND = 0.12;
+const PLACE = 0.1;
 const GATHER = 2.5;
 
 /** Candidates that are gathered at once, without looking whether fewer would do. */
@@ -40,8 +40,10 @@ const FEW = 1_500;
 const SOME = 8_000;
 /** Deviations from the expected number that a first window allows for, and as much again for what the statistics do not know. */
 const SPREAD = 14;
+/** Events that are walked over before the rest of the month is gathered. */
+const WALKED = 30_000;
 /** How many windows there are at most; each costs planning, and is looked into only where those before it had too few. */
-const MAX_WINDOWS = 10;
+const MAX_WINDOWS = 6;
 
 /**
  * Parts the time that is asked about into windows, in the order asked for, by how often the needed terms are. It says nothing
@@ -51,45 +53,46 @@ export function chooseWindows(query: WindowQuery, statistics: StoreStatistics): 
   const { needs, numberPaths, isNewestFirst, limit } = query;
   if (needs === undefined && numberPaths.length === 0)
     return [{ from: query.from, before: query.before, way: "walk" }];
-  const windows: { readonly end: bigint; readonly way: Window["way"] }[] = [];
+  const windows: { end: bigint; readonly way: Window["way"] }[] = [];
+  const add = (end: bigint, way: Window["way"]): void => {
+    const last = windows.at(-1);
+    // A walk ends where there are enough, however long its window is.
+    if (last?.way === "walk" && way === "walk") last.end = end;
+    else windows.push({ end, way });
+  };
   let gathered = 0;
   for (const month of isNewestFirst ? statistics.toReversed() : statistics) {
     const part = partOf(month, query);
     if (part === undefined) continue;
     const frequency = shareOf(query, month);
     const candidates = frequency * part.rows;
-    if (frequency === 1) {
-      if (gathered > 0) windows.push({ end: part.start, way: "gather" });
-      windows.push({ end: part.end, way: "walk" });
-      gathered = 0;
-      continue;
-    }
     if (candidates <= FEW) {
       gathered += candidates;
       if (gathered < 2 * limit && gathered < FEW) continue;
-      windows.push({ end: part.end, way: "gather" });
+      add(part.end, "gather");
       gathered = 0;
       continue;
     }
-    if (gathered > 0) windows.push({ end: part.start, way: "gather" });
+    if (gathered > 0) add(part.start, "gather");
     gathered = 0;
     // So many that there are nearly always enough; the fewer are wanted, the more chance is in it.
     const wanted = limit / frequency;
     const enough = wanted * (1 + SPREAD / Math.sqrt(limit));
     const wayOf = (walked: number, rows: number): Window["way"] =>
-      WALK * walked <= gatherCost(frequency, month, rows) ? "walk" : "gather";
+      frequency === 1 || WALK * walked <= gatherCost(frequency, month, rows) ? "walk" : "gather";
     // Of how many numbers compare so nothing is known: if too few do among the first, the index finds them.
     const isNumber = numberPaths.some((path) => month.numberPaths.has(path));
-    const first = isNumber && windows.length > 0 ? "gather" : wayOf(wanted, enough);
-    for (const [index, rows] of (candidates > SOME ? [enough, 8 * enough] : [enough]).entries()) {
-      const end = part.after(rows);
-      if (rows < part.rows / 2 && part.start !== end && part.end !== end)
-        windows.push({ end, way: isNumber && index > 0 ? "gather" : first });
+    if (windows.length === 0) {
+      const way = wayOf(wanted, enough);
+      const long = way === "walk" && !isNumber ? Math.max(2 * enough, WALKED) : enough;
+      for (const rows of way === "gather" && candidates > SOME ? [enough, 8 * enough] : [long]) {
+        const end = part.after(rows);
+        if (rows < part.rows / 2 && part.start !== end && part.end !== end) add(end, way);
+      }
     }
-    // Where windows went before, it comes to this one where few of the candidates match: then all of it is walked over.
-    const isOnly = enough >= part.rows / 2;
-    const walked = isOnly ? Math.min(wanted, part.rows) : part.rows;
-    windows.push({ end: part.end, way: isNumber ? "gather" : wayOf(walked, part.rows) });
+    // Where a window went before, it comes to this one where few of the candidates match: then all of it is walked over.
+    const walked = windows.length === 0 ? Math.min(wanted, part.rows) : part.rows;
+    add(part.end, isNumber ? "gather" : wayOf(walked, part.rows));
   }
   // The last one goes on to the end of what is asked about, as does the last of those that are too many.
   const chosen = windows.slice(0, MAX_WINDOWS);
