@@ -14,5 +14,7 @@ export function severityOf(event: CloudEvent): number | undefined {
   const number = event.extensions.get("severitynumber");
   if (number !== undefined && NUMBER.test(number)) return Number(number);
   const match = NAME.exec(event.extensions.get("severitytext") ?? "");
-  return match === null ? undefined : SEVERITY_NAMES.indexOf(match[1]!.toUpperCase()) * 4 + Number(match[2] || 1);
+  return match === null
+    ? undefined
+    : SEVERITY_NAMES.indexOf(match[1]!.toUpperCase()) * 4 + Number(match[2] || 1);
 }
