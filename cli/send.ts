@@ -1,9 +1,9 @@
-import { open } from "node:fs/promises";
 import { extname, join, parse } from "node:path";
 import { parseArgs } from "node:util";
 
 import { type PublishError, type Publisher } from "../sdk/index.ts";
 import { connect, CONNECTION_HELP, CONNECTION_OPTIONS } from "./connection.ts";
+import { openInput } from "./input.ts";
 import { type Ledger, openLedger } from "./ledger.ts";
 import { bar, count, rate, showProgress } from "./progress.ts";
 import { type Format, type InputRecord, readRecords } from "./records.ts";
@@ -20,7 +20,9 @@ Sends the events of a file, or of standard input where FILE is "-".
                      absent attribute
 
   --format FORMAT    ndjson or csv, where the name does not tell; ndjson by default
-  --refused FILE     where what is refused goes, with the reason; FILE.refused.ndjson by default
+  --refused FILE     where what is refused goes, with the reason: a file that is not there yet. By default
+                     FILE.refused.ndjson (stdin.refused.ndjson of what comes through a pipe), or the next free
+                     name after it, such as FILE.refused-2.ndjson. It goes away where nothing was refused
 ${CONNECTION_HELP}
 How far it has come is kept beside the file, in FILE.weir-send.json. When it was broken off, the same command goes
 on there. Sending something twice does no harm: Weir stores the same source, id and time once.
@@ -34,12 +36,6 @@ const EVENT_AT_FAULT: readonly number[] = [3, 11];
 const MAX_WAITING = 20_000;
 const SAVE_EVERY_MS = 250;
 
-interface Input extends AsyncDisposable {
-  readonly bytes: AsyncIterable<Buffer>;
-  /** How many there are, where that is known. */
-  readonly size: number | undefined;
-}
-
 /** `weir send`. Resolves with the exit code. */
 export async function send(args: readonly string[]): Promise<number> {
   const { values, positionals } = parseArgs({
@@ -51,44 +47,55 @@ export async function send(args: readonly string[]): Promise<number> {
   if (name === undefined || more.length > 0) throw new UsageError("Name one FILE, or - for standard input.");
   const format = formatOf(name, values.format);
   const { url, weir } = connect(values);
-  const refused = values.refused ?? refusedFileOf(name);
-  const state = name === "-" ? undefined : `${name}.weir-send.json`;
-  await using input = await openInput(name);
-  using ledger = openLedger({ state, refused, url });
+  using input = await openInput(name);
+  const state = input.size === undefined ? undefined : `${name}.weir-send.json`;
+  using ledger = openLedger({
+    state,
+    refused: values.refused ?? refusedFileOf(state && name),
+    isRefusedAskedFor: values.refused !== undefined,
+    url,
+  });
 
   using stop = stopOnSignals();
   const started = performance.now();
-  let position = 0;
   const line = (): string => {
-    const part = input.size === undefined ? "" : `${bar(position, input.size)}  `;
+    const part = input.size === undefined ? "" : `${bar(ledger.position, input.size)}  `;
     return `${part}${told(ledger, performance.now() - started)}`;
   };
-  const saving = setInterval(() => ledger.save(), SAVE_EVERY_MS);
+  const orStop = (act: () => void): void => {
+    try {
+      act();
+    } catch (error) {
+      stop.now(error as Error);
+    }
+  };
+  const saving = setInterval(() => orStop(ledger.save), SAVE_EVERY_MS);
   try {
     using _ = showProgress(process.stderr, line);
     await using publisher = weir.publisher({ signal: stop.signal });
-    for await (const record of readRecords(input.bytes, format)) {
+    for await (const record of readRecords(input.read(stop.signal), format)) {
       if (stop.signal.aborted) break;
-      ({ position } = record);
       await sendRecord(record, { ledger, publisher, stop });
     }
+  } catch (error) {
+    // What the file system says, of the input or of what is written down.
+    if (!isSystemError(error)) throw error;
+    stop.now(error);
   } finally {
     clearInterval(saving);
   }
 
+  if (stop.signal.aborted) orStop(ledger.save);
+  else ledger.finish();
   process.stdout.write(`${told(ledger, performance.now() - started)}\n`);
-  if (ledger.counts.refused > 0) process.stdout.write(`What was refused, and why: ${refused}\n`);
-  if (stop.signal.aborted) {
-    ledger.save();
-    const next =
-      state === undefined
-        ? "Send the whole input again: what Weir has already is stored once."
-        : "The same command goes on from there.";
-    process.stderr.write(`Broken off: ${(stop.signal.reason as Error).message}\n${next}\n`);
-    return 3;
-  }
-  ledger.finish();
-  return ledger.counts.refused > 0 ? 1 : 0;
+  if (ledger.counts.refused > 0) process.stdout.write(`What was refused, and why: ${ledger.refused}\n`);
+  if (!stop.signal.aborted) return ledger.counts.refused > 0 ? 1 : 0;
+  const next =
+    state === undefined
+      ? "Send the whole input again: what Weir has already is stored once."
+      : "The same command goes on from there.";
+  process.stderr.write(`Broken off: ${(stop.signal.reason as Error).message}\n${next}\n`);
+  return 3;
 }
 
 /** Hands one record in; resolves when the next may follow. */
@@ -97,7 +104,7 @@ async function sendRecord(
   to: { readonly ledger: Ledger; readonly publisher: Publisher; readonly stop: Stop },
 ): Promise<void> {
   const { ledger, publisher, stop } = to;
-  const entry = ledger.open(record.raw, record.line);
+  const entry = ledger.open(record);
   if (entry === undefined) return;
   const { event, violations } = record.parse();
   if (event === undefined) {
@@ -109,18 +116,21 @@ async function sendRecord(
   }
   while (ledger.waiting > MAX_WAITING && !stop.signal.aborted) await ledger.first;
   await publisher.ready();
-  publisher.publish(event).then(
-    () => entry.acknowledge(),
-    (error: PublishError) => {
-      const { answer, reason } = error;
-      if (answer !== undefined && EVENT_AT_FAULT.includes(answer.code)) {
-        entry.refuse({ reason, message: answer.message, violations: answer.violations });
-        return;
-      }
-      entry.leave();
-      stop.now(error);
-    },
-  );
+  publisher
+    .publish(event)
+    .then(
+      () => entry.acknowledge(),
+      (error: PublishError) => {
+        const { answer, reason } = error;
+        if (answer !== undefined && EVENT_AT_FAULT.includes(answer.code)) {
+          entry.refuse({ reason, message: answer.message, violations: answer.violations });
+          return;
+        }
+        entry.leave();
+        stop.now(error);
+      },
+    )
+    .catch((error: unknown) => stop.now(error as Error));
 }
 
 function told({ counts, before }: Ledger, ms: number): string {
@@ -136,20 +146,12 @@ function formatOf(name: string, asked: string | undefined): Format {
 }
 
 /** Such as "in/orders.refused.ndjson" of "in/orders.csv". */
-function refusedFileOf(name: string): string {
-  if (name === "-") return "stdin.refused.ndjson";
+function refusedFileOf(name: string | undefined): string {
+  if (name === undefined) return "stdin.refused.ndjson";
   const { dir, name: base } = parse(name);
   return join(dir, `${base}.refused.ndjson`);
 }
 
-async function openInput(name: string): Promise<Input> {
-  if (name === "-") return { bytes: process.stdin, size: undefined, [Symbol.asyncDispose]: async () => {} };
-  try {
-    const file = await open(name);
-    const { size } = await file.stat();
-    const bytes = file.createReadStream({ highWaterMark: 256 * 1024 });
-    return { bytes, size, [Symbol.asyncDispose]: () => file.close() };
-  } catch (error) {
-    throw new UsageError(`${name} cannot be read: ${(error as Error).message}`);
-  }
+function isSystemError(error: unknown): error is NodeJS.ErrnoException {
+  return error instanceof Error && "syscall" in error;
 }
