@@ -1,6 +1,7 @@
 import { audit, AUDIT_HELP } from "./audit.ts";
 import { EXPORT_HELP, exportEvents } from "./export.ts";
 import { generate, GENERATE_HELP } from "./generate.ts";
+import { outliveReaders } from "./gone-readers.ts";
 import { search, SEARCH_HELP } from "./search.ts";
 import { send, SEND_HELP } from "./send.ts";
 import { UsageError } from "./usage-error.ts";
@@ -50,6 +51,7 @@ weir COMMAND --help says more.
 
 /** The `weir` command: runs what its arguments say and resolves with the exit code. */
 export async function main([name = "--help", ...args]: readonly string[]): Promise<number> {
+  outliveReaders();
   if (name === "--help" || name === "-h" || name === "help") return say(HELP);
   const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
   if (command === undefined) return complain(`There is no command ${JSON.stringify(name)}.`, HELP);
