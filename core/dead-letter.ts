@@ -1,7 +1,7 @@
 import { decodeBase64, encodeBase64 } from "./base64.ts";
 import { type CloudEvent, type LogPosition, type Timestamp } from "./event.ts";
 import { createFaults, quote, refuse } from "./faults.ts";
-import { type JsonValue, readJsonArray, readJsonObject, readJsonString } from "./json.ts";
+import { type JsonValue, readJsonObject, readJsonString } from "./json.ts";
 import { type KafkaHeader } from "./kafka-binary.ts";
 import { percentEncode, UNRESERVED } from "./percent.ts";
 import { type Reason, type Result } from "./reason.ts";
@@ -85,7 +85,7 @@ export function encodeDeadLetter(letter: DeadLetter): DeadLetterRecord {
     timestamp: String(letter.timestamp),
     attempt: String(letter.attempt),
     key: base64Json(letter.key),
-    headers: `[${letter.headers.map(([name, value]) => `[${JSON.stringify(name)},${base64Json(value)}]`).join(",")}]`,
+    headers: JSON.stringify(letter.headers.map(([name, value]) => [name, value && encodeBase64(value)])),
     value: base64Json(letter.value),
   };
   const data = `{${Object.entries(members)
@@ -184,18 +184,21 @@ function toBytes(value: JsonValue, text: string): Uint8Array | null | undefined 
   return base64 === undefined ? undefined : decodeBase64(base64);
 }
 
+// There may be hundreds of thousands of them.
 function toHeaders({ start, end }: JsonValue, text: string): KafkaHeader[] | undefined {
-  const list = text.slice(start, end);
-  const rows = readJsonArray(list);
-  if (!rows.ok) return undefined;
+  let rows: unknown;
+  try {
+    rows = JSON.parse(text.slice(start, end));
+  } catch {
+    return undefined;
+  }
+  if (!Array.isArray(rows)) return undefined;
   const headers: KafkaHeader[] = [];
-  for (const row of rows.value) {
-    const item = list.slice(row.start, row.end);
-    const pair = readJsonArray(item);
-    const [first, second, ...more] = pair.ok ? pair.value : [];
-    const name = first && toText(first, item);
-    const value = second && toBytes(second, item);
-    if (name === undefined || value === undefined || more.length > 0) return undefined;
+  for (const row of rows as readonly unknown[]) {
+    if (!Array.isArray(row) || row.length !== 2) return undefined;
+    const [name, base64] = row as readonly unknown[];
+    const value = base64 === null ? null : typeof base64 === "string" ? decodeBase64(base64) : undefined;
+    if (typeof name !== "string" || value === undefined) return undefined;
     headers.push([name, value]);
   }
   return headers;

@@ -46,18 +46,6 @@ export function readJsonObject(
   return readDocument(text, OPEN_OBJECT, members, (start) => membersEnd(text, start, members, limit));
 }
 
-/** The elements of a JSON document that is an array; as `readJsonObject`. */
-export function readJsonArray(text: string): JsonResult<JsonValue> {
-  const elements: JsonValue[] = [];
-  return readDocument(text, OPEN_ARRAY, elements, (start) =>
-    itemsEnd(text, start, CLOSE_ARRAY, (at) => {
-      const end = valueEnd(text, at);
-      if (end >= 0) elements.push({ kind: kindAt(text, at), start: at, end });
-      return end;
-    }),
-  );
-}
-
 /** The members of an object that is an element of an array; undefined for an element of another kind. */
 export type JsonElement = readonly JsonMember[] | undefined;
 

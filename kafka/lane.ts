@@ -194,8 +194,10 @@ export function createLane(options: LaneOptions): Lane {
       for (const each of publications) {
         if (error?.written === "no" && fresh.has(each)) each.sent = false;
         if (error?.ofRecord && publications.length > 1) each.alone = true;
-        else if (error?.refusal === "REJECTED") giveUp(each, "REJECTED", rejections.add(error, each, detail));
-        else if (error?.refusal !== undefined) giveUp(each, error.refusal, detail);
+        else if (error?.refusal === "REJECTED") {
+          const { said, isOfRecord } = rejections.add(error, each, detail);
+          giveUp(each, "REJECTED", said, isOfRecord);
+        } else if (error?.refusal !== undefined) giveUp(each, error.refusal, detail, error.ofRecord);
         else if (error?.missing) refuseIfMissingTooLong(each, detail);
         returned.push(each);
       }

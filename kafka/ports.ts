@@ -43,6 +43,8 @@ export interface PublishRefusal {
     | "REJECTED"
     | "CLOSED"
     | "CANCELLED";
+  /** It is for this record's own sake, whatever becomes of others: of `TOO_LARGE` always, of `REJECTED` sometimes. */
+  readonly isOfRecord: boolean;
   readonly detail: string;
 }
 

@@ -1,3 +1,4 @@
+import { BATCH_OVERHEAD, recordSize, SHARED_OVERHEAD } from "#core/record-size.ts";
 import { type Logger } from "#runtime/log.ts";
 import { type Telemetry } from "#runtime/telemetry.ts";
 
@@ -6,7 +7,7 @@ import { createCancelling } from "./cancelling.ts";
 import { type ConnectionOptions } from "./connection.ts";
 import { createLane, type Lane } from "./lane.ts";
 import { type OutgoingRecord, type Producer, type PublishRefusal, type PublishResult } from "./ports.ts";
-import { BATCH_OVERHEAD, giveUp, type Publication, recordSize } from "./publication.ts";
+import { giveUp, type Publication } from "./publication.ts";
 import { type Topic } from "./topics.ts";
 
 /** What a producer needs. Durations are milliseconds, sizes bytes. */
@@ -99,9 +100,11 @@ export function createProducer(
     if (lane === undefined)
       return refused("TOPIC_MISSING", `this producer was not made for topic ${record.topic}`);
     if (!Number.isSafeInteger(record.timestamp))
-      return refused("REJECTED", "the record's timestamp is not an integer");
-    if (bytes + BATCH_OVERHEAD > limit) {
-      return refused("TOO_LARGE", `the record takes ${bytes} bytes and topic ${record.topic} takes ${limit}`);
+      return refused("REJECTED", "the record's timestamp is not an integer", true);
+    const alone = bytes - SHARED_OVERHEAD + BATCH_OVERHEAD;
+    if (alone > limit) {
+      const detail = `the record takes ${alone} bytes and topic ${record.topic} takes ${limit}`;
+      return refused("TOO_LARGE", detail, true);
     }
     if (queued.records >= queueRecords) {
       return refused("QUEUE_FULL", `${queueRecords} records are waiting to be published`);
@@ -114,7 +117,7 @@ export function createProducer(
   }
 
   function offer(record: OutgoingRecord, signal?: AbortSignal): Promise<PublishResult> | PublishRefusal {
-    const bytes = recordSize(record);
+    const bytes = recordSize(record) + SHARED_OVERHEAD;
     const early = refusal(record, bytes, signal);
     if (early !== undefined) return early;
     const lane = lanes.get(record.topic)!;
@@ -225,6 +228,6 @@ export function createProducer(
   };
 }
 
-function refused(cause: PublishRefusal["cause"], detail: string): PublishRefusal {
-  return { outcome: "refused", cause, detail };
+function refused(cause: PublishRefusal["cause"], detail: string, isOfRecord = false): PublishRefusal {
+  return { outcome: "refused", cause, isOfRecord, detail };
 }

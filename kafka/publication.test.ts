@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 
-import { giveUp, nextBatch, type Publication, recordSize } from "./publication.ts";
+import { giveUp, nextBatch, type Publication } from "./publication.ts";
 import { type PublishResult } from "./ports.ts";
 
 function publication(
@@ -58,21 +58,11 @@ describe("the next batch", () => {
 test("a publication that is given up is unknown where it may be on the log, else refused", () => {
   const [fresh, sent] = [publication(0, 1), publication(0, 1, false, true)];
   for (const each of [fresh, sent]) giveUp(each, "BROKER_AWAY", "why");
-  expect(fresh.result).toEqual({ outcome: "refused", cause: "BROKER_AWAY", detail: "why" });
+  expect(fresh.result).toEqual({
+    outcome: "refused",
+    cause: "BROKER_AWAY",
+    isOfRecord: false,
+    detail: "why",
+  });
   expect(sent.result).toEqual({ outcome: "unknown", detail: "why" });
-});
-
-test("the size of a record counts its key, value and headers", () => {
-  const record = publication(0, 0).record;
-  const bare = recordSize(record);
-  expect(recordSize({ ...record, key: new Uint8Array(10), value: new Uint8Array(100) })).toBe(bare + 110);
-  expect(
-    recordSize({
-      ...record,
-      headers: [
-        ["é", new Uint8Array(5)],
-        ["a", null],
-      ],
-    }),
-  ).toBe(bare + 28);
 });

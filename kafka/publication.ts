@@ -1,11 +1,11 @@
-import { utf8Length } from "#core/utf8.ts";
+import { BATCH_OVERHEAD } from "#core/record-size.ts";
 
 import { type OutgoingRecord, type PublishResult } from "./ports.ts";
 
 /** A record on its way, from `publish` to its result. */
 export interface Publication {
   readonly record: OutgoingRecord;
-  /** At least what the record takes in a batch. */
+  /** The most that the record takes in a batch. */
   readonly bytes: number;
   /** When it was handed in, by `performance.now()`. */
   readonly since: number;
@@ -18,24 +18,15 @@ export interface Publication {
   settle(result: PublishResult): void;
 }
 
-/** What a record batch takes beside its records (Kafka protocol guide, Record batch). */
-export const BATCH_OVERHEAD = 61;
-
-/** The most that a record takes in a batch: its parts, and every length at its longest. */
-export function recordSize({ key, value, headers }: OutgoingRecord): number {
-  let size = 36 + (key?.length ?? 0) + (value?.length ?? 0);
-  for (const [name, bytes] of headers) size += 10 + utf8Length(name) + (bytes?.length ?? 0);
-  return size;
-}
-
-/** What a publication that cannot go on comes to: unknown where it may be on the log, else refused. */
+/** What a publication that cannot go on comes to: unknown where it may be on the log, else refused, for its own sake or not. */
 export function giveUp(
   publication: Publication,
   cause: Extract<PublishResult, { outcome: "refused" }>["cause"],
   detail: string,
+  isOfRecord = false,
 ): void {
   publication.settle(
-    publication.sent ? { outcome: "unknown", detail } : { outcome: "refused", cause, detail },
+    publication.sent ? { outcome: "unknown", detail } : { outcome: "refused", cause, isOfRecord, detail },
   );
 }
 

@@ -5,8 +5,12 @@ import { type Publication } from "./publication.ts";
 
 /** What is known of a broker that answers and takes no record: an outage that nothing else shows. */
 export interface Rejections {
-  /** The broker has rejected a record for good. Answers why, in words for whoever sent it. */
-  add(error: ProduceError, publication: Publication, detail: string): string;
+  /** The broker has rejected a record for good. Answers why, in words for whoever sent it, and whether for its own sake. */
+  add(
+    error: ProduceError,
+    publication: Publication,
+    detail: string,
+  ): { readonly said: string; readonly isOfRecord: boolean };
   /** The broker has taken a record. */
   clear(): void;
   /** Why the broker takes no records: none was taken since one was rejected for what is not its own fault; undefined otherwise. */
@@ -28,13 +32,13 @@ export function createRejections(topic: string, log: Logger): Rejections {
     add(error, { record }, detail) {
       const isClock =
         error.name === "INVALID_TIMESTAMP" && Math.abs(record.timestamp - Date.now()) < CLOCK_MS;
-      if (error.ofRecord && !isClock) return detail;
+      if (error.ofRecord && !isClock) return { said: detail, isOfRecord: true };
       const said = isClock
         ? `${detail}: its clock and that of this server (${new Date().toISOString()}) are too far apart, and one must be set right`
         : detail;
       if (rejected === undefined) log.warn("Kafka rejects every record", { topic, reason: said });
       rejected = { detail: said, at: performance.now() };
-      return said;
+      return { said, isOfRecord: false };
     },
     clear() {
       if (rejected !== undefined) log.info("Kafka takes records again", { topic });

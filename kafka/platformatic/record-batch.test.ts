@@ -2,6 +2,8 @@ import { Reader, readRecordsBatch } from "@platformatic/kafka";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 
+import { BATCH_OVERHEAD, recordSize, SHARED_OVERHEAD } from "#core/record-size.ts";
+
 import { encodeRecordBatch } from "./record-batch.ts";
 
 // Whether brokers and the other client take them shows in test/kafka; here, what the library reads out of the bytes.
@@ -58,3 +60,16 @@ test.each(["none", "gzip", "zstd"] as const)(
     );
   },
 );
+
+test("a record takes what it was reckoned to, and with others little more", async () => {
+  await fc.assert(
+    fc.asyncProperty(records, async (given) => {
+      const alone = await encodeRecordBatch(given.slice(0, 1), state, "none");
+      expect(alone.length).toBe(BATCH_OVERHEAD + recordSize(given[0]!));
+      const together = await encodeRecordBatch(given, state, "none");
+      const most = given.reduce((sum, each) => sum + recordSize(each) + SHARED_OVERHEAD, BATCH_OVERHEAD);
+      expect(together.length).toBeLessThanOrEqual(most);
+    }),
+    { numRuns: 100 },
+  );
+});

@@ -3,11 +3,11 @@ import { gzip, zstdCompress } from "node:zlib";
 
 import { crc32c } from "@platformatic/kafka";
 
+import { BATCH_OVERHEAD, contentSize, varintSize, zigzag } from "#core/record-size.ts";
 import { utf8Length, writeUtf8 } from "#core/utf8.ts";
 
 import { type Compression } from "../adapter.ts";
 import { type OutgoingRecord } from "../ports.ts";
-import { BATCH_OVERHEAD } from "../publication.ts";
 
 // Record batches in bytes (Kafka protocol guide, Record batch). The library makes a buffer of every length and every name,
 // some fifty for a record, and joins them twice: a quarter of what an event of a batch cost the server.
@@ -64,7 +64,9 @@ const CHECKED = 21;
 
 /** Sizes first, so that all is written once, into one piece of memory. */
 function encodeRecords(records: readonly OutgoingRecord[], firstTime: number): Buffer {
-  const sizes = records.map((record, index) => contentSize(record, record.timestamp - firstTime, index));
+  const sizes = records.map(
+    (record, index) => 1 + varintSize(record.timestamp - firstTime) + varintSize(index) + contentSize(record),
+  );
   const bytes = Buffer.allocUnsafe(sizes.reduce((sum, size) => sum + varintSize(size) + size, 0));
   let at = 0;
   for (const [index, { key, value, headers, timestamp }] of records.entries()) {
@@ -84,38 +86,11 @@ function encodeRecords(records: readonly OutgoingRecord[], firstTime: number): B
   return bytes;
 }
 
-/** What a record takes after its length. */
-function contentSize({ key, value, headers }: OutgoingRecord, sinceFirst: number, index: number): number {
-  let size = 1 + varintSize(sinceFirst) + varintSize(index) + bytesSize(key) + bytesSize(value);
-  size += varintSize(headers.length);
-  for (const [name, content] of headers) {
-    const length = utf8Length(name);
-    size += varintSize(length) + length + bytesSize(content);
-  }
-  return size;
-}
-
-/** null has the length -1. */
-function bytesSize(bytes: Uint8Array | null): number {
-  return bytes === null ? 1 : varintSize(bytes.length) + bytes.length;
-}
-
 function writeBytes(bytes: Uint8Array | null, into: Buffer, start: number): number {
   if (bytes === null) return writeVarint(-1, into, start);
   const at = writeVarint(bytes.length, into, start);
   into.set(bytes, at);
   return at + bytes.length;
-}
-
-/** Zigzag: so that what is near 0 is short on both sides. Numbers beyond 32 bits are why this is reckoned, not shifted. */
-function zigzag(value: number): number {
-  return value < 0 ? -2 * value - 1 : 2 * value;
-}
-
-function varintSize(value: number): number {
-  let size = 1;
-  for (let rest = zigzag(value); rest >= 128; rest = Math.floor(rest / 128)) size += 1;
-  return size;
 }
 
 function writeVarint(value: number, into: Buffer, start: number): number {
