@@ -51,6 +51,8 @@ export interface PartitionReader {
   readonly fault: string | undefined;
   /** The offset at which it waits for a fetch, and since when by performance.now(); undefined where it wants none. */
   readonly waiting: { readonly offset: bigint; readonly since: number } | undefined;
+  /** The id of the topic that it was last opened on; undefined before, and where the brokers give none. */
+  readonly topicId: string | undefined;
   /** Takes what was fetched; answers whether it was what is to come next. */
   offer(fetched: Fetched): boolean;
   /** Takes no further records. What is being handled may finish, and is committed. */
@@ -76,6 +78,7 @@ export function createPartitionReader(options: ReaderOptions): PartitionReader {
   /** What is below it was handed over. */
   let done = 0n;
   let end = 0n;
+  let topicId: string | undefined;
   let buffer: ReceivedRecord[] = [];
   let buffered = 0;
   let isPaused = true;
@@ -99,6 +102,7 @@ export function createPartitionReader(options: ReaderOptions): PartitionReader {
       throw new Error(`offset ${offset} was asked for, and the log holds ${range.start} to ${range.end}`);
     }
     end = range.end;
+    topicId = range.topicId;
     fault = undefined;
     if (stopping.signal.aborted) return;
     position = offset;
@@ -190,6 +194,9 @@ export function createPartitionReader(options: ReaderOptions): PartitionReader {
     stop,
     get fault() {
       return fault;
+    },
+    get topicId() {
+      return topicId;
     },
     get waiting() {
       return position === undefined || isPaused ? undefined : { offset: position, since: moved };

@@ -114,6 +114,11 @@ export interface LogRange {
   readonly end: bigint;
   /** The group's committed offset, where there is one. */
   readonly committed: bigint | undefined;
+  /**
+   * The id that the brokers gave the topic when it was made: one made anew by the same name has another. undefined where
+   * they give none (Kafka before 2.8).
+   */
+  readonly topicId: string | undefined;
 }
 
 /** A member of a consumer group. */
@@ -131,8 +136,8 @@ export interface Consumer {
 
 /** Questions to the brokers. Each answers within the connection's request timeout, or rejects with a KafkaError. */
 export interface Admin extends AsyncDisposable {
-  /** The first offset and the one past the last, for every partition of a topic. */
-  logRanges(topic: string): Promise<ReadonlyMap<number, Pick<LogRange, "start" | "end">>>;
+  /** The first offset and the one past the last, and the topic's id, for every partition of a topic. */
+  logRanges(topic: string): Promise<ReadonlyMap<number, Omit<LogRange, "committed">>>;
   /** The offsets that a group has committed; a partition without one is absent. */
   committedOffsets(group: string, topic: string): Promise<ReadonlyMap<number, bigint>>;
   /** Topics by name; one that does not exist is absent. */

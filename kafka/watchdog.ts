@@ -7,14 +7,14 @@ export interface WatchdogOptions {
   /** How long a partition may wait for a fetch while its log has more, in milliseconds. */
   readonly stuckMs: number;
   /** What the brokers say of the partitions' logs. */
-  readonly logRanges: () => Promise<ReadonlyMap<number, Pick<LogRange, "end">>>;
+  readonly logRanges: () => Promise<ReadonlyMap<number, Pick<LogRange, "end" | "topicId">>>;
 }
 
 /** Looks after a consumer's fetching, over all its memberships. */
 export interface Watchdog {
   /**
    * Rejects with a KafkaError once a reader waits in vain: its fetches have brought nothing for too long, although the log
-   * goes on. Resolves when the signal is raised. Brokers that do not answer prove nothing: then heartbeats fail, too.
+   * goes on; or once the topic is not the one that was opened. Resolves when the signal is raised. Brokers that do not answer prove nothing: then heartbeats fail, too.
    */
   watch(readers: () => readonly PartitionReader[], signal: AbortSignal): Promise<void>;
 }
@@ -36,12 +36,25 @@ export function createWatchdog({ stuckMs, logRanges }: WatchdogOptions): Watchdo
     return performance.now() - waiting.since >= stuckMs * 2 ** doublings;
   }
 
+  /** A fetch by name, from an offset that the new log has too, goes on as if nothing had happened. */
+  function refuseAnother(
+    readers: readonly PartitionReader[],
+    ranges: ReadonlyMap<number, Pick<LogRange, "topicId">> | undefined,
+  ): void {
+    for (const { partition, topicId } of readers) {
+      const now = ranges?.get(partition.partition)?.topicId;
+      if (topicId !== undefined && now !== undefined && now !== topicId)
+        throw new KafkaError(`topic ${partition.topic} was made anew: its offsets are of another log`);
+    }
+  }
+
   return {
     async watch(readers, signal) {
       while (!signal.aborted) {
         await pause(stuckMs / 4, signal);
-        if (signal.aborted || !readers().some(isLate)) continue;
+        if (signal.aborted) continue;
         const ranges = await logRanges().catch(() => undefined);
+        refuseAnother(readers(), ranges);
         for (const reader of readers().filter(isLate)) {
           const { topic, partition } = reader.partition;
           const { offset, since } = reader.waiting!;

@@ -5,7 +5,7 @@ import { type Claim } from "#postgres/claims.ts";
 
 import { createFindStart } from "./starting-offset.ts";
 
-const LOG: LogRange = { start: 100n, end: 200n, committed: undefined };
+const LOG: LogRange = { start: 100n, end: 200n, committed: undefined, topicId: undefined };
 
 function claim(nextOffset: bigint | undefined, change: Partial<Claim> = {}): Claim {
   const topic = "weir.events.v1";

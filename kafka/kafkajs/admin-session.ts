@@ -31,9 +31,13 @@ export function openAdminSession({ connection, log }: AdminSessionOptions): Admi
 
   return {
     async logRanges(topic) {
+      const topicId = await reader.topicId(topic);
       const partitions = await (await connected()).fetchTopicOffsets(topic);
       return new Map(
-        partitions.map(({ partition, low, high }) => [partition, { start: BigInt(low), end: BigInt(high) }]),
+        partitions.map(({ partition, low, high }) => [
+          partition,
+          { start: BigInt(low), end: BigInt(high), topicId },
+        ]),
       );
     },
     readFrom: (partition, offset, maxBytes) => reader.readFrom(partition, offset, maxBytes),

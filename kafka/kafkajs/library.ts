@@ -57,7 +57,43 @@ export interface Cluster {
   refreshMetadata(): Promise<void>;
   /** By the leader's node id. */
   findLeaderForPartitions(topic: string, partitions: readonly number[]): Readonly<Record<string, unknown>>;
-  findBroker(by: { readonly nodeId: string }): Promise<{ fetch(request: unknown): Promise<FetchAnswer> }>;
+  findBroker(by: { readonly nodeId: string }): Promise<Broker>;
+}
+
+/** A connection to one broker. */
+export interface Broker {
+  fetch(request: unknown): Promise<FetchAnswer>;
+  /** What the broker speaks, by the key of each request; null before it is connected. */
+  readonly versions: Readonly<Record<number, { readonly maxVersion: number }>> | null;
+  readonly connectionPool: { send<T>(request: ProtocolRequest<T>): Promise<T> };
+}
+
+/** A request that kafkajs does not know by itself. */
+export interface ProtocolRequest<T> {
+  readonly request: {
+    readonly apiKey: number;
+    readonly apiName: string;
+    readonly apiVersion: number;
+    /** What comes after the request's header v1. */
+    encode(): Promise<Frame>;
+  };
+  readonly response: {
+    /** Of what comes after the correlation id. */
+    decode(payload: Buffer): Promise<T>;
+    parse(answer: T): Promise<T>;
+  };
+}
+
+/** Bytes in the form that kafkajs sends. */
+export interface Frame {
+  readonly buffer: Buffer;
+}
+
+/** See {@link Frame}. */
+export function framed(bytes: Buffer): Frame {
+  const EncoderClass =
+    load<new (size: number) => { writeBuffer(bytes: Buffer): Frame }>("protocol/encoder.js");
+  return new EncoderClass(bytes.length).writeBuffer(bytes);
 }
 
 interface FetchAnswer {

@@ -5,12 +5,15 @@ import { type Fetched } from "../partition-reader.ts";
 import { type TopicPartition } from "../ports.ts";
 import { protocolError } from "./errors.ts";
 import { toFetched } from "./fetched.ts";
-import { type Cluster, createCluster, toBatch } from "./library.ts";
+import { type Broker, type Cluster, createCluster, toBatch } from "./library.ts";
+import { askTopicId } from "./topic-id.ts";
 
 /** Reads partitions from any offset, for nobody's group. */
 export interface Reader {
   /** As `readFrom` of an admin session. */
   readFrom(partition: TopicPartition, offset: bigint, maxBytes: number): Promise<Fetched | undefined>;
+  /** As `topicId` of a log range. */
+  topicId(topic: string): Promise<string | undefined>;
 }
 
 const READ_COMMITTED = 1;
@@ -38,16 +41,21 @@ export function createReader(kafka: Kafka): Reader {
     return connecting;
   }
 
+  /** The broker that leads a partition. */
+  async function leaderOf({ topic, partition }: TopicPartition): Promise<Broker> {
+    const cluster = await connected();
+    await cluster.addTargetTopic(topic);
+    const [nodeId] = Object.keys(cluster.findLeaderForPartitions(topic, [partition]));
+    if (nodeId === undefined) throw new TopicMissing(topic, partition);
+    return cluster.findBroker({ nodeId });
+  }
+
   async function fetch(
     { topic, partition }: TopicPartition,
     offset: bigint,
     maxBytes: number,
   ): Promise<Fetched | undefined> {
-    const cluster = await connected();
-    await cluster.addTargetTopic(topic);
-    const [nodeId] = Object.keys(cluster.findLeaderForPartitions(topic, [partition]));
-    if (nodeId === undefined) throw new TopicMissing(topic, partition);
-    const broker = await cluster.findBroker({ nodeId });
+    const broker = await leaderOf({ topic, partition });
     const fetchOffset = String(offset);
     const { responses } = await broker.fetch({
       isolationLevel: READ_COMMITTED,
@@ -61,6 +69,7 @@ export function createReader(kafka: Kafka): Reader {
   }
 
   return {
+    topicId: async (topic) => askTopicId(await leaderOf({ topic, partition: 0 }), topic),
     async readFrom(partition, offset, maxBytes) {
       for (let tries = 1; ; tries += 1) {
         try {

@@ -6,7 +6,7 @@ import { type AdminSession, type AdminSessionOptions, TopicMissing } from "../ad
 import { type TopicDescription } from "../ports.ts";
 import { clientOptions, ownSockets } from "./client.ts";
 import { isConnectionError, isProtocolError, unknownTopic } from "./errors.ts";
-import { ASK_OTHERS, describeTopic } from "./library.ts";
+import { ASK_OTHERS, describeTopic, topicIdOf } from "./library.ts";
 import { createReader } from "./read.ts";
 
 /** What ListOffsets takes for a time (Kafka protocol guide): the end of the log, and its start. */
@@ -40,7 +40,7 @@ export function openAdminSession({ connection }: AdminSessionOptions): AdminSess
       return new Map(
         described.partitions.map((_, partition) => [
           partition,
-          { start: starts!.get(partition)!, end: ends!.get(partition)! },
+          { start: starts!.get(partition)!, end: ends!.get(partition)!, topicId: topicIdOf(described) },
         ]),
       );
     },

@@ -6,7 +6,7 @@ import { backoff, pause } from "../waiting.ts";
 import { clientOptions, openPool } from "./client.ts";
 import { type FetchApi, fetchFrom, type FetchResponse, OFFSET_OUT_OF_RANGE, PASSING } from "./fetch.ts";
 import { toFetched } from "./fetched.ts";
-import { type Described, describeTopic, getApi } from "./library.ts";
+import { type Described, describeTopic, getApi, topicIdOf } from "./library.ts";
 
 /** What a fetcher needs. */
 export interface FetcherOptions extends Pick<MemberOptions, "connection" | "topic" | "onFetched"> {
@@ -45,6 +45,8 @@ export function createFetcher(options: FetcherOptions): Fetcher {
   const busy = new Set<number | undefined>();
   let isStale = false;
   let failures = 0;
+  /** The topic that is fetched; another one by its name is another log. */
+  let topicId: string | undefined;
 
   function wanted(): number[] {
     return [...places].filter(([, place]) => !place.isPaused).map(([partition]) => partition);
@@ -57,6 +59,10 @@ export function createFetcher(options: FetcherOptions): Fetcher {
     try {
       const described = await describeTopic(client, topic.name, isStale);
       isStale = false;
+      const found = topicIdOf(described.topic);
+      if (topicId !== undefined && found !== topicId)
+        return onFailed(new KafkaError(`topic ${topic.name} was made anew: its offsets are of another log`));
+      topicId = found;
       const fetchApi = await getApi<FetchApi>(client, "Fetch");
       const leaders = Map.groupBy(
         wanted(),

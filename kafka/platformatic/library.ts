@@ -32,6 +32,14 @@ export function getApi<A extends API<never, unknown>>(client: Base, name: string
 /** How often to ask again what the cluster looks like: from a broker that is ill the library turns to another only so. */
 export const ASK_OTHERS = 2;
 
+/** What stands for the id of a topic that brokers before Kafka 2.8 have none for. */
+const NO_ID = "00000000-0000-0000-0000-000000000000";
+
+/** The id that the brokers gave a topic when it was made; undefined where they give none. */
+export function topicIdOf({ id }: Pick<ClusterTopicMetadata, "id">): string | undefined {
+  return id === NO_ID ? undefined : id;
+}
+
 /** A topic as the brokers describe it, with the cluster. */
 export interface Described {
   readonly cluster: ClusterMetadata;

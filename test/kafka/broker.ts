@@ -53,6 +53,8 @@ export interface Broker extends AsyncDisposable {
   readonly telemetry: Telemetry;
   /** A new topic, and its name. */
   topic(partitions: number, config?: Readonly<Record<string, string>>, name?: string): Promise<string>;
+  /** Deletes a topic and makes it anew by the same name: another log. */
+  remake(topic: string, partitions: number): Promise<void>;
   /** Deletes topics that the code under test has made, at the end. */
   owning(...topics: readonly string[]): AsyncDisposable;
   /** A name that no other test has. */
@@ -95,6 +97,11 @@ export async function openBroker(
       await admin.createTopic({ name: topic, partitions, replication: 1, config });
       made.add(topic);
       return topic;
+    },
+    async remake(topic, partitions) {
+      await kafkaAdmin.deleteTopics({ topics: [topic] });
+      await using fresh = client.createAdmin({ connection, log });
+      await fresh.createTopic({ name: topic, partitions, replication: 1, config: {} });
     },
     owning: (...topics) => ({
       [Symbol.asyncDispose]: () => kafkaAdmin.deleteTopics({ topics: [...topics] }),
