@@ -44,6 +44,16 @@ test("holds back what comes after something that is put back", () => {
   expect(lanes.take(limits)).toEqual(items.slice(1));
 });
 
+test("loses one of many in a time that does not grow with them", () => {
+  const lanes = createLanes<Item>();
+  const items = Array.from({ length: 200_000 }, (_, number) => ({ key: "a", bytes: 1, number }));
+  for (const item of items) lanes.add(item);
+  const started = performance.now();
+  for (const item of items.toReversed()) if (item.number > 0) lanes.withdraw(item);
+  expect(performance.now() - started).toBeLessThan(3_000);
+  expect(lanes.take(limits)).toEqual([items[0]]);
+});
+
 /** Puts items in and takes them out by a list of steps, and lets each taken batch come back partly refused. */
 function play(steps: readonly { readonly add: string; readonly act: number }[]): {
   readonly done: readonly Item[];

@@ -29,11 +29,12 @@ export interface Lanes<T extends Waiting> {
   putBack(items: readonly T[]): void;
   /** Opens the lanes of these keys. */
   reopen(keys: Iterable<string>): void;
-  /** Takes something out, wherever it waits; nothing happens where it does not. */
+  /** Takes something out for good, wherever it waits; nothing happens where it does not. */
   withdraw(item: T): void;
 }
 
 interface Lane<T> extends BatchLimits {
+  /** In order, with what was withdrawn since they were last sifted. */
   items: T[];
   isOpen: boolean;
 }
@@ -41,6 +42,7 @@ interface Lane<T> extends BatchLimits {
 /** Lanes, all empty and open. */
 export function createLanes<T extends Waiting>(): Lanes<T> {
   const lanes = new Map<string, Lane<T>>();
+  const waiting = new Set<T>();
   /** The open lanes in which something waits, the longest open first. */
   const turns = new Set<Lane<T>>();
   const open: BatchLimits = { events: 0, bytes: 0 };
@@ -50,7 +52,10 @@ export function createLanes<T extends Waiting>(): Lanes<T> {
     if (lane === undefined) lanes.set(key, (lane = { items: [], events: 0, bytes: 0, isOpen: true }));
     return lane;
   };
-  const count = (lane: Lane<T>, { bytes }: T, sign: 1 | -1): void => {
+  const count = (lane: Lane<T>, item: T, sign: 1 | -1): void => {
+    const { bytes } = item;
+    if (sign > 0) waiting.add(item);
+    else waiting.delete(item);
     for (const sum of lane.isOpen ? [lane, open] : [lane]) {
       sum.events += sign;
       sum.bytes += sign * bytes;
@@ -84,15 +89,21 @@ export function createLanes<T extends Waiting>(): Lanes<T> {
       const batch: T[] = [];
       let bytes = 0;
       for (const lane of turns) {
-        let taken = 0;
+        let [taken, passed] = [0, 0];
         for (const item of lane.items) {
+          if (!waiting.has(item)) {
+            passed += 1;
+            continue;
+          }
           if (batch.length >= limits.events || (batch.length > 0 && bytes + item.bytes > limits.bytes)) break;
           batch.push(item);
           bytes += item.bytes;
           taken += 1;
+          passed += 1;
+          count(lane, item, -1);
         }
+        lane.items.splice(0, passed);
         if (taken === 0) break;
-        for (const item of lane.items.splice(0, taken)) count(lane, item, -1);
         close(lane);
       }
       return batch;
@@ -116,10 +127,10 @@ export function createLanes<T extends Waiting>(): Lanes<T> {
     },
     withdraw(item) {
       const lane = lanes.get(item.key);
-      const at = lane?.items.indexOf(item) ?? -1;
-      if (lane === undefined || at < 0) return;
-      lane.items.splice(at, 1);
+      if (lane === undefined || !waiting.has(item)) return;
       count(lane, item, -1);
+      // Not each by itself: a buffer that is given up whole would take time by the square of its size.
+      if (lane.items.length > 2 * lane.events) lane.items = lane.items.filter((each) => waiting.has(each));
       tidy(item.key, lane);
     },
   };
