@@ -8,7 +8,7 @@ import { type Span, type Tracer } from "#runtime/tracing.ts";
 export interface Database extends AsyncDisposable {
   /** The connections that the work runs on. */
   readonly pool: pg.Pool;
-  /** One connection apart for {@link probe}, so that busy is not taken for away. */
+  /** One connection apart for {@link probe} and what else is short and must not wait for those at work, so that busy is not taken for away. */
   readonly probes: pg.Pool;
   /** Begins the span of a transaction, where it is recorded; absent where tracing is off. */
   readonly startSpan?: () => Span<"transaction"> | undefined;

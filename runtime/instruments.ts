@@ -33,6 +33,7 @@ export interface Histograms {
   "weir.request.duration": { readonly method: string; readonly code: string };
   "weir.ingest.event.size": { readonly protocol: "rpc" | "http" };
   "weir.ingest.batch.size": { readonly protocol: "rpc" | "http" };
+  "weir.ingest.wait.duration": { readonly outcome: "reached" | "not_reached" | "capacity" };
   "weir.publish.duration": { readonly topic: string };
   "weir.publish.batch.size": { readonly topic: string };
   "weir.persist.batch.size": Unlabelled;
@@ -49,6 +50,7 @@ export interface Gauges {
   "weir.connections.active": { readonly protocol: "http/1.1" | "h2" };
   "weir.streams.active": Unlabelled;
   "weir.request.bodies.size": Unlabelled;
+  "weir.ingest.waiting": Unlabelled;
   "weir.producer.queue.records": Unlabelled;
   "weir.producer.queue.size": Unlabelled;
   "weir.consumer.lag": { readonly group: string; readonly topic: string; readonly partition: number };
@@ -192,6 +194,14 @@ export const HISTOGRAMS: {
     labels: { protocol: EDGE },
     buckets: RECORDS,
   },
+  "weir.ingest.wait.duration": {
+    unit: "s",
+    help:
+      "How long an event was waited for whose sender asked for a later stage. Not reached: the deadline came first, or the " +
+      "server's stop; capacity: WEIR_PROGRESS_WAITS were waited for already.",
+    labels: { outcome: ["reached", "not_reached", "capacity"] },
+    buckets: SECONDS,
+  },
   "weir.publish.duration": {
     unit: "s",
     help: "The time of a record from the producer's queue to its acknowledgement.",
@@ -244,6 +254,11 @@ export const GAUGES: { readonly [N in keyof Gauges]: Instrument<Gauges[N]> } = {
   "weir.request.bodies.size": {
     unit: "By",
     help: "What request bodies hold that are being read. At WEIR_MAX_BODY_MEMORY further ones are refused.",
+    labels: NONE,
+  },
+  "weir.ingest.waiting": {
+    unit: "{event}",
+    help: "Events whose senders wait for a later stage.",
     labels: NONE,
   },
   "weir.producer.queue.records": { unit: "{record}", help: "Records waiting or in flight.", labels: NONE },

@@ -7,6 +7,7 @@ import { LIMITS } from "./settings/limits.ts";
 import { MAINTENANCE } from "./settings/maintenance.ts";
 import { PROCESS } from "./settings/process.ts";
 import { PRODUCER } from "./settings/producer.ts";
+import { PROGRESS } from "./settings/progress.ts";
 import { SEARCH } from "./settings/search.ts";
 import { TOPICS } from "./settings/topics.ts";
 import { TRACING } from "./settings/tracing.ts";
@@ -26,6 +27,7 @@ export const SETTINGS: {
   readonly topics: typeof TOPICS;
   readonly producer: typeof PRODUCER;
   readonly database: typeof DATABASE;
+  readonly progress: typeof PROGRESS;
   readonly search: typeof SEARCH;
   readonly admin: typeof ADMIN;
   readonly workers: typeof WORKERS;
@@ -40,6 +42,7 @@ export const SETTINGS: {
   topics: TOPICS,
   producer: PRODUCER,
   database: DATABASE,
+  progress: PROGRESS,
   search: SEARCH,
   admin: ADMIN,
   workers: WORKERS,

@@ -11,6 +11,8 @@ export interface Observed {
   readonly connections: () => Listener["connections"] | undefined;
   readonly rpc: Rpc;
   readonly turns: Turns;
+  /** The wait of receipts for the store. */
+  readonly stored: { readonly waiting: number };
   readonly bodies: BodyBudget;
   /** The one for reading, and the one for exports. */
   readonly database: Database;
@@ -20,7 +22,7 @@ export interface Observed {
 /** Gives the server's gauges their values until it is disposed of. */
 export function observeServer(
   telemetry: Telemetry,
-  { connections, rpc, turns, bodies, database, exportDatabase }: Observed,
+  { connections, rpc, turns, stored, bodies, database, exportDatabase }: Observed,
 ): Disposable {
   const stack = new DisposableStack();
   stack.use(
@@ -34,6 +36,7 @@ export function observeServer(
   stack.use(telemetry.observe("weir.streams.active", () => [[{}, rpc.streams]]));
   stack.use(telemetry.observe("weir.request.bodies.size", () => [[{}, bodies.heldBytes]]));
   stack.use(telemetry.observe("weir.search.waiting", () => [[{}, turns.waiting]]));
+  stack.use(telemetry.observe("weir.ingest.waiting", () => [[{}, stored.waiting]]));
   stack.use(
     telemetry.observe("weir.database.connections", () => [
       ...connectionsOf("read", database),

@@ -11,6 +11,7 @@ import { loadKafkaClient } from "#kafka/client.ts";
 import { ensureTopics, topicTable } from "#kafka/topics.ts";
 import { traceProducer } from "#kafka/traced.ts";
 import { createDatabase } from "#postgres/pool.ts";
+import { createProgress } from "#postgres/progress.ts";
 import { SEARCH_SETTINGS } from "#postgres/search.ts";
 import { type ProcessContext, runProcess } from "#runtime/process.ts";
 import { type Service } from "#runtime/service.ts";
@@ -33,6 +34,7 @@ import { createHttpRoutes, type HttpRoute } from "./http/http-routes.ts";
 import { createIngestService } from "./ingest.ts";
 import { createOverviewService } from "./overview.ts";
 import { createReadiness } from "./ready.ts";
+import { createStoredWatch } from "./receipts.ts";
 import { addReflection } from "./http/reflection.ts";
 import { createRpc } from "./http/rpc.ts";
 import { createSchemaWatch } from "./schema-watch.ts";
@@ -54,6 +56,7 @@ const NEEDS = [
   "kafka",
   "topics",
   "producer",
+  "progress",
   "workers",
 ] as const;
 
@@ -109,6 +112,24 @@ async function start(context: ProcessContext<(typeof NEEDS)[number]>): Promise<r
     }),
   );
   const schema = createSchemaWatch(database);
+
+  // Apart, so that no search keeps receipts waiting: one connection for the checkpoints, one for what was passed.
+  const progressDatabase = resources.use(
+    createDatabase({
+      ...reading,
+      poolSize: 2,
+      statementTimeoutMs: search.statementTimeoutMs,
+      applicationName: "weir server progress",
+    }),
+  );
+  const persisting = { group: config.workers.persistGroup, topic: events.name };
+  const progress = createProgress({
+    database: progressDatabase,
+    url: config.database.url,
+    ...persisting,
+    pollMs: config.progress.pollMs,
+    log: log.scope("progress"),
+  });
 
   const adminDatabase = resources.use(
     createDatabase({
@@ -188,7 +209,20 @@ async function start(context: ProcessContext<(typeof NEEDS)[number]>): Promise<r
   const bodies = createBodyBudget(http.bodyMemoryBytes);
   const shared = { authorize, funnel, bodies, telemetry, tracer, shutdown: shutdown.signal };
 
-  const ingest = createIngestService({ admission, limits: config.limits, stopping: streamsEnd.signal });
+  const stored = createStoredWatch({
+    database: progressDatabase,
+    progress,
+    ...persisting,
+    capacity: config.progress.waits,
+    telemetry,
+    stopping: streamsEnd.signal,
+  });
+  const ingest = createIngestService({
+    admission,
+    limits: config.limits,
+    stored,
+    stopping: streamsEnd.signal,
+  });
   const searching = createSearchService({
     database,
     exportDatabase,
@@ -262,7 +296,7 @@ async function start(context: ProcessContext<(typeof NEEDS)[number]>): Promise<r
       rpc,
     ),
   });
-  const services: Service[] = [topics, readiness];
+  const services: Service[] = [topics, readiness, progress];
   if (http.metricsPort !== undefined) {
     services.push(
       createServing({
@@ -281,6 +315,7 @@ async function start(context: ProcessContext<(typeof NEEDS)[number]>): Promise<r
       connections: () => main.listener?.connections,
       rpc,
       turns,
+      stored,
       bodies,
       database,
       exportDatabase,

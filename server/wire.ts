@@ -157,18 +157,30 @@ export interface Acceptance {
   readonly position: LogPosition;
   /** When the server took it, in milliseconds since 1970. */
   readonly acceptTime: number;
+  /** What became of it since, where that was waited for and seen. */
+  readonly reached?: Reached | undefined;
 }
 
+/** What became of an event that is on the log; of a dead letter its name. */
+export type Reached =
+  | { readonly stage: "stored" }
+  | { readonly stage: "dead_lettered"; readonly deadLetter: string };
+
+const STAGES: Readonly<Record<Reached["stage"], Stage>> = {
+  stored: Stage.STORED,
+  dead_lettered: Stage.DEAD_LETTERED,
+};
+
 /** The receipt of an event that is on the log. */
-export function toReceipt({ event, partitionKey, position, acceptTime }: Acceptance): Receipt {
+export function toReceipt({ event, partitionKey, position, acceptTime, reached }: Acceptance): Receipt {
   return {
     $typeName: "weir.v1.Receipt",
     name: formatEventName(event.source, event.id),
     partitionKey,
     position: toLogPositionMessage(position),
-    stage: Stage.ACCEPTED,
+    stage: reached === undefined ? Stage.ACCEPTED : STAGES[reached.stage],
     acceptTime: fromMillis(acceptTime),
-    deadLetter: "",
+    deadLetter: reached?.stage === "dead_lettered" ? reached.deadLetter : "",
   };
 }
 

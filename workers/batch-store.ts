@@ -10,6 +10,7 @@ import { type SetAsideRecord, type Skip } from "#postgres/accounting.ts";
 import { type Claim, persistBatch, type PersistResult } from "#postgres/claims.ts";
 import { classify } from "#postgres/failures.ts";
 import { type Database } from "#postgres/pool.ts";
+import { type ProgressHints } from "#postgres/progress-hints.ts";
 import { type Logger } from "#runtime/log.ts";
 import { type Telemetry } from "#runtime/telemetry.ts";
 
@@ -19,6 +20,8 @@ import { FencedError } from "./fenced.ts";
 export interface BatchStoreOptions {
   readonly db: Database;
   readonly setAside: SetAside;
+  /** Told of every checkpoint that has moved. */
+  readonly hints: ProgressHints;
   readonly telemetry: Telemetry;
   readonly log: Logger;
 }
@@ -57,7 +60,7 @@ export interface BatchStore {
 }
 
 /** See {@link BatchStore}. */
-export function createBatchStore({ db, setAside, telemetry, log }: BatchStoreOptions): BatchStore {
+export function createBatchStore({ db, setAside, hints, telemetry, log }: BatchStoreOptions): BatchStore {
   async function deadLetter(
     record: ReceivedRecord,
     event: StoredEvent | undefined,
@@ -115,6 +118,7 @@ export function createBatchStore({ db, setAside, telemetry, log }: BatchStoreOpt
         const events = items.map(({ event }) => event);
         const result = await persistBatch(db, claim, { ...rest, events });
         ended(result.outcome);
+        if (result.outcome === "stored") hints.passed(claim.partition, part.nextOffset);
         if (result.outcome === "stored" && events.length > 0)
           telemetry.record("weir.persist.age", {}, ageOf(events));
         return account(claim, part, result);

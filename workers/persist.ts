@@ -2,6 +2,7 @@ import { type SetAside } from "#kafka/dead-letters.ts";
 import { type ConsumerHandler, type LogRange, type TopicPartition } from "#kafka/ports.ts";
 import { type Claim, takeOver } from "#postgres/claims.ts";
 import { type Database } from "#postgres/pool.ts";
+import { createProgressHints } from "#postgres/progress-hints.ts";
 import { type Logger } from "#runtime/log.ts";
 import { type Telemetry } from "#runtime/telemetry.ts";
 
@@ -42,11 +43,11 @@ export interface Persist extends ConsumerHandler {
 /**
  * Stores what is on the log: each batch becomes rows and a checkpoint in one transaction, and only then is its offset
  * committed (design § 2.4 to 2.7). A partition's claim is first taken over in the database, so that a former owner can
- * write no more.
+ * write no more. Whoever waits for what is stored is given a hint after each transaction.
  */
 export function createPersist(options: PersistOptions): Persist {
   const { db, group, owner, telemetry, log } = options;
-  const store = createBatchStore(options);
+  const store = createBatchStore({ ...options, hints: createProgressHints(db, log) });
   const findStart = createFindStart();
   const claims = new Map<string, Claim>();
   const progress = new Map<string, Progress>();

@@ -106,9 +106,9 @@ describe.each(PROTOCOLS)("BatchCreateEvents by %s", (protocol) => {
 
   test("refuses a stage that is not served, for the whole batch", async () => {
     const { ingest } = createClients(weir.baseUrl, token, protocol);
-    const call = ingest.batchCreateEvents({ events: [toMessage(sketch())], waitFor: Stage.STORED });
+    const call = ingest.batchCreateEvents({ events: [toMessage(sketch())], waitFor: Stage.FANNED_OUT });
     expect(await refusalOf(call)).toMatchObject({ code: Code.Unimplemented, reason: "STAGE_UNSUPPORTED" });
-    const none = await refusalOf(ingest.batchCreateEvents({ events: [], waitFor: Stage.STORED }));
+    const none = await refusalOf(ingest.batchCreateEvents({ events: [], waitFor: Stage.FANNED_OUT }));
     expect(none).toMatchObject({ code: Code.InvalidArgument, reason: "INVALID_REQUEST" });
     expect(none.violations.map(({ field }) => field)).toEqual(["events", "wait_for"]);
   });

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 
 import { requestPath } from "../../server/wire.ts";
 import { type Status, StatusSchema } from "#gen/google/rpc/status_pb.ts";
+import { Stage } from "#gen/weir/v1/event_pb.ts";
 
 import { DETAIL_TYPES } from "../../server/errors.ts";
 import {
@@ -184,9 +185,11 @@ describe.each(PROTOCOLS)("CreateEvent by %s refuses", (protocol) => {
   });
 
   test("a stage that is not served", async () => {
-    const refusal = await refusalOf(clients.ingest.createEvent({ event: toMessage(sketch()), waitFor: 2 }));
+    const refusal = await refusalOf(
+      clients.ingest.createEvent({ event: toMessage(sketch()), waitFor: Stage.FANNED_OUT }),
+    );
     expect(refusal).toMatchObject({ code: Code.Unimplemented, reason: "STAGE_UNSUPPORTED" });
-    expect(refusal.message).toContain("STAGE_STORED");
+    expect(refusal.message).toContain("STAGE_FANNED_OUT");
     expect(told(refusal.violations)).toEqual(["wait_for STAGE_UNSUPPORTED"]);
   });
 

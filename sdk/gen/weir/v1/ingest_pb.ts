@@ -33,9 +33,12 @@ export type CreateEventRequest = Message<"weir.v1.CreateEventRequest"> & {
   event?: CloudEvent | undefined;
 
   /**
-   * How far the event must have come before the answer. Only STAGE_ACCEPTED, the default, is served yet; another stage
-   * is UNIMPLEMENTED (STAGE_UNSUPPORTED). An event with faults of its own is refused for them, with their code, and the
-   * violations name the stage beside them.
+   * How far the event must have come before the answer: STAGE_ACCEPTED, the default, or STAGE_STORED. The receipt says how
+   * far it came: with STAGE_STORED it is STAGE_STORED; STAGE_DEAD_LETTERED, with the letter's name; or still STAGE_ACCEPTED
+   * where the deadline of the call came first (the answer goes out up to 250 ms before it), PostgreSQL is away, the server
+   * stops, or as many events are waited for as may be (WEIR_PROGRESS_WAITS). That is never an error: the event is on the
+   * log and will be stored. Another stage is UNIMPLEMENTED (STAGE_UNSUPPORTED). An event with faults of its own is refused
+   * for them, with their code, and the violations name the stage beside them.
    *
    * @generated from field: weir.v1.Stage wait_for = 2;
    */
@@ -84,8 +87,8 @@ export type BatchCreateEventsRequest = Message<"weir.v1.BatchCreateEventsRequest
   events: CloudEvent[];
 
   /**
-   * How far each event must have come before the answer; see CreateEventRequest. Another stage refuses the batch whole,
-   * before any event is looked at, together with what is wrong with its size.
+   * How far each event must have come before the answer; see CreateEventRequest. The answer waits for all of them together. A
+   * stage that is not served refuses the batch whole, before any event is looked at, together with what is wrong with its size.
    *
    * @generated from field: weir.v1.Stage wait_for = 2;
    */
