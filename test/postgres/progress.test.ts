@@ -9,7 +9,7 @@ import { silentLogger } from "../support/logger.ts";
 import { createProxy, openDatabase, useDatabase } from "./fixture.ts";
 
 const suite = useDatabase();
-const cleanUp: (() => Promise<void>)[] = [];
+const cleanUp: (() => PromiseLike<void>)[] = [];
 afterEach(async () => {
   for (const each of cleanUp.splice(0).toReversed()) await each();
 });
