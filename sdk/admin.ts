@@ -32,7 +32,7 @@ export interface WeirAdminClient {
  * A client of Weir's admin services, as `createWeirClient` is one of the others. The token needs the scope `admin.read`,
  * and `admin.write` for what changes anything. A long read, such as auditLog, wants a longer `timeoutMs`.
  *
- * Throws a TypeError where baseUrl is not an absolute http or https URL.
+ * Throws a TypeError where baseUrl is not an absolute http or https URL, and where the token cannot stand in a header.
  *
  * @example
  * ```ts

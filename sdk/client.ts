@@ -51,7 +51,7 @@ export interface WeirClient {
  * until a method is called, and but for publishers there is nothing to close. A call that fails rejects with a
  * ConnectError, which `weirErrorOf` reads; nothing is tried again by itself but by a publisher.
  *
- * Throws a TypeError where baseUrl is not an absolute http or https URL.
+ * Throws a TypeError where baseUrl is not an absolute http or https URL, and where the token cannot stand in a header.
  *
  * @example
  * ```ts
@@ -77,6 +77,7 @@ export function createWeirClient(options: WeirClientOptions): WeirClient {
         pageToken = nextPageToken;
       } while (pageToken !== "");
     },
-    publisher: (publisherOptions) => createPublisher(ingest, publisherOptions),
+    publisher: (publisherOptions) =>
+      createPublisher(ingest, publisherOptions, typeof options.token === "function"),
   };
 }

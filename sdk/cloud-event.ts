@@ -175,7 +175,16 @@ function dataField(data: Uint8Array | string | undefined): CloudEvent["data"] {
   return { case: "binaryData", value: data };
 }
 
-/** A lone surrogate has no UTF-8: encoding would silently put U+FFFD in its place. */
+/**
+ * Whether all text in a message, however deep, has UTF-8: a lone surrogate has none, and encoding would silently put U+FFFD
+ * in its place, so that two ids could become one.
+ */
+export function isWellFormed(value: unknown): boolean {
+  if (typeof value === "string") return value.isWellFormed();
+  if (typeof value !== "object" || value === null || ArrayBuffer.isView(value)) return true;
+  return Object.entries(value).every(([name, each]) => name.isWellFormed() && isWellFormed(each));
+}
+
 function wellFormed(name: string, text: string): string {
   if (!text.isWellFormed()) throw new TypeError(`${name} holds a lone surrogate, which has no UTF-8`);
   return text;

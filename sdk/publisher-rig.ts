@@ -43,7 +43,7 @@ export interface Rig {
   readonly log: string[];
 }
 
-export function rig(answer: Answer, options?: PublisherOptions): Rig {
+export function rig(answer: Answer, options?: PublisherOptions, hasFreshTokens?: boolean): Rig {
   const [calls, log]: [string[][], string[]] = [[], []];
   const transport = createRouterTransport(({ rpc }) => {
     rpc(IngestService.method.batchCreateEvents, async ({ events }) => {
@@ -59,7 +59,8 @@ export function rig(answer: Answer, options?: PublisherOptions): Rig {
       };
     });
   });
-  return { publisher: createPublisher(createClient(IngestService, transport), options), calls, log };
+  const ingest = createClient(IngestService, transport);
+  return { publisher: createPublisher(ingest, options, hasFreshTokens), calls, log };
 }
 
 export function event(id: number | string, init: Partial<CloudEventInit> = {}): CloudEvent {

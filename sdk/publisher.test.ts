@@ -130,6 +130,20 @@ describe("gives up", () => {
     expect(calls).toEqual([["1"], ["3"]]);
   });
 
+  test("a large buffer in a time that grows with it, not with its square", async () => {
+    const controller = new AbortController();
+    const { publisher } = rig(() => new Promise(() => {}), {
+      signal: controller.signal,
+      bufferEvents: 1e6,
+      onRefused: () => {},
+    });
+    for (const id of numbers(50_000)) void publisher.publish(event(id));
+    const started = performance.now();
+    controller.abort();
+    expect(publisher.buffered.events).toBe(0);
+    expect(performance.now() - started).toBeLessThan(5_000);
+  });
+
   test("everything when the publisher's signal is raised, and leaves no timer", async () => {
     vi.useFakeTimers();
     const controller = new AbortController();
@@ -182,6 +196,68 @@ describe("the buffer", () => {
       await publisher.close();
       expect(log).toEqual(numbers(20).map(String));
     }
+  });
+
+  test("keeps its bounds however many producers ask for a place, each before it publishes", async () => {
+    for (const [bounds, most] of [
+      [{ bufferEvents: 10 }, { events: 10, bytes: 1_000 }],
+      [{ bufferBytes: 400 }, { events: 400, bytes: 400 + 50 }],
+    ] as const) {
+      const { publisher, answer, log } = stalled(bounds);
+      let peak = { events: 0, bytes: 0 };
+      const produce = async (id: number): Promise<unknown> => {
+        await publisher.ready();
+        const receipt = publisher.publish(event(id));
+        if (publisher.buffered.bytes > peak.bytes) peak = publisher.buffered;
+        return await receipt;
+      };
+      const producing = Promise.all(numbers(3_000).map(produce));
+      await expect.poll(() => publisher.buffered.events).toBeGreaterThan(5);
+      await new Promise((resolve) => setTimeout(resolve));
+      answer();
+      await producing;
+      expect(peak.events).toBeGreaterThan(5);
+      expect(peak.events).toBeLessThanOrEqual(most.events);
+      expect(peak.bytes).toBeLessThan(most.bytes);
+      // In the order of their asking.
+      expect(log).toEqual(numbers(3_000).map(String));
+    }
+  });
+
+  test("keeps a place for a second for a producer that asked and is slow, and no longer", async () => {
+    vi.useFakeTimers();
+    const { publisher } = rig(accept, { bufferEvents: 2 });
+    void publisher.publish(event(1));
+    await publisher.flush();
+    await Promise.all([publisher.ready(), publisher.ready()]);
+    let isThrough = false;
+    const third = publisher.ready().then(() => (isThrough = true));
+    await vi.advanceTimersByTimeAsync(999);
+    expect(isThrough).toBe(false);
+    await vi.advanceTimersByTimeAsync(1);
+    await third;
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  test("lets everybody through whose publisher is ended by its signal", async () => {
+    const controller = new AbortController();
+    const { publisher } = stalled({ bufferEvents: 2, signal: controller.signal });
+    const asking = numbers(50).map(async (id) => {
+      await publisher.ready();
+      return await outcome(publisher.publish(event(id)));
+    });
+    await expect.poll(() => publisher.buffered.events).toBe(2);
+    controller.abort();
+    expect(new Set(await Promise.all(asking))).toEqual(new Set(["refused CANCELLED"]));
+  });
+
+  test.each([
+    ["batchEvents", 1.5],
+    ["bufferEvents", 10.5],
+    ["lingerMs", -5],
+    ["lingerMs", Number.NaN],
+  ])("has no %s of %d", (name, value) => {
+    expect(() => rig(accept, { [name]: value })).toThrow(new RegExp(`^${name} must be`));
   });
 
   test.each([0, -1, Number.NaN])("has no bounds of %d", (bound) => {
@@ -238,6 +314,25 @@ describe("tells", () => {
       message: "it is INVALID_ATTRIBUTES",
     });
     expect(refused[0]?.message).toBe('Event "1" of "/s" was not published: it is INVALID_ATTRIBUTES');
+  });
+
+  test("of text that has no UTF-8, instead of making two ids one", async () => {
+    const { publisher, calls } = rig(accept);
+    const broken = ["id", "source", "type"].map((name) => Object.assign(event(1), { [name]: "\ud800" }));
+    const attribute = event(1);
+    attribute.attributes["subject"] = {
+      ...attribute.attributes["time"]!,
+      attr: { case: "ceString", value: "\udfff" },
+    };
+    const data = Object.assign(event(1), { data: { case: "textData", value: "a\ud800b" } });
+    for (const each of [...broken, attribute, data]) {
+      await expect(publisher.publish(each)).rejects.toMatchObject({
+        outcome: "refused",
+        reason: "INVALID_ATTRIBUTES",
+        message: expect.stringContaining("lone surrogate") as string,
+      });
+    }
+    expect(calls).toEqual([]);
   });
 
   test("of an event that cannot be encoded, and keeps it from the others", async () => {

@@ -1,11 +1,13 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 import { create, toBinary } from "@bufbuild/protobuf";
 import { type Client } from "@connectrpc/connect";
-import { attributeOf } from "./cloud-event.ts";
+import { createCancels } from "./cancels.ts";
+import { attributeOf, isWellFormed } from "./cloud-event.ts";
 import { type CloudEvent } from "./gen/io/cloudevents/v1/cloudevents_pb.ts";
 import { type Receipt } from "./gen/weir/v1/event_pb.ts";
 import { BatchCreateEventsRequestSchema, type IngestService } from "./gen/weir/v1/ingest_pb.ts";
 import { createLanes } from "./lanes.ts";
+import { createPlaces } from "./places.ts";
 import { PublishError, type PublishReason } from "./publish-error.ts";
 import { createSending } from "./sending.ts";
 import { createTimers } from "./timers.ts";
@@ -49,7 +51,11 @@ export interface Publisher extends AsyncDisposable {
    * The signal ends the wait. An event that was not sent by then never will be; of one that was, the fate is unknown.
    */
   publish(event: CloudEvent, options?: { readonly signal?: AbortSignal | undefined }): Promise<Receipt>;
-  /** Resolves when the buffer has room. Never rejects. */
+  /**
+   * Resolves when the buffer has room, for those who ask in the order of their asking: each has a place of its own, which
+   * is kept for a second. So however many producers await it, each before it publishes, the buffer keeps its bounds (of
+   * the bytes, but for the last event). Never rejects.
+   */
   ready(): Promise<void>;
   /** Sends what is there without waiting for more, and resolves when each has a receipt or a refusal. Never rejects. */
   flush(): Promise<void>;
@@ -60,17 +66,21 @@ export interface Publisher extends AsyncDisposable {
 }
 
 /**
- * A publisher over a client whose transport speaks protobuf. Throws a RangeError for a limit below 1.
+ * A publisher over a client whose transport speaks protobuf. `hasFreshTokens`: every call has a token of its own. Throws a
+ * RangeError for a limit that is none.
  */
 export function createPublisher(
   ingest: Client<typeof IngestService>,
   options: PublisherOptions = {},
+  hasFreshTokens = false,
 ): Publisher {
   const { batchEvents = 256, batchBytes = 1_000_000, lingerMs = 5, timeoutMs = 120_000 } = options;
   const { bufferEvents = 10_000, bufferBytes = 2 ** 25, onFull = "wait", onRefused, signal: stop } = options;
   const bounds = { batchEvents, batchBytes, timeoutMs, bufferEvents, bufferBytes };
-  for (const [name, value] of Object.entries(bounds)) {
-    if (!(value >= 1)) throw new RangeError(`${name} must be at least 1, not ${String(value)}`);
+  for (const [name, value] of Object.entries({ ...bounds, lingerMs })) {
+    const least = name === "lingerMs" ? 0 : 1;
+    if (!(value >= least)) throw new RangeError(`${name} must be at least ${least}, not ${value}`);
+    if (name.endsWith("Events") && value % 1) throw new RangeError(`${name} must be whole, not ${value}`);
   }
 
   // On its own, so that what it throws is seen and breaks nothing here.
@@ -82,6 +92,7 @@ export function createPublisher(
   const unsettled = createUnsettled({
     timers,
     timeoutMs,
+    onEnd: () => places.free(),
     onRefused: tell,
     onTimeout(entry) {
       const last = entry.answer;
@@ -91,19 +102,27 @@ export function createPublisher(
     },
   });
   const limits = { events: batchEvents, bytes: batchBytes };
-  const sending = createSending({ ingest, lanes, unsettled, timers, limits, lingerMs, signal: stop });
+  const places = createPlaces({ events: bufferEvents, bytes: bufferBytes }, () => unsettled.size, timers);
+  const cancels = createCancels();
+  const sending = createSending({
+    ingest,
+    hasFreshTokens,
+    lanes,
+    unsettled,
+    timers,
+    limits,
+    lingerMs,
+    signal: stop,
+  });
   let isClosed = false;
 
   const giveUp = (entry: Entry, reason: PublishReason, text: string): void => {
     lanes.withdraw(entry);
     unsettled.refuse(entry, reason, text);
   };
-  const isFull = (): boolean => {
-    const { events, bytes } = unsettled.size;
-    return events >= bufferEvents || bytes >= bufferBytes;
-  };
   const end = (): void => {
     isClosed = true;
+    places.open();
     for (const entry of unsettled.entries)
       giveUp(entry, "CANCELLED", "the publisher was ended by its signal");
     timers.clearAll();
@@ -133,7 +152,7 @@ export function createPublisher(
     if (signal?.aborted === true || stop?.aborted === true)
       return ["CANCELLED", "the signal was raised before"];
     if (isClosed) return ["CLOSED", "the publisher is closed"];
-    if (onFull === "refuse" && isFull()) return ["BUFFER_FULL", "the publisher's buffer is full"];
+    if (onFull === "refuse" && places.isFull) return ["BUFFER_FULL", "the publisher's buffer is full"];
     return undefined;
   };
 
@@ -152,7 +171,7 @@ export function createPublisher(
           ...encoded,
           resolve,
           reject,
-          release: signal && (() => signal.removeEventListener("abort", cancel)),
+          release: signal && (() => cancels.remove(signal, cancel)),
           deadline: 0,
           attempts: 0,
           isSent: false,
@@ -164,23 +183,15 @@ export function createPublisher(
           unsettled.refuse(entry, ...against);
           return;
         }
-        signal?.addEventListener("abort", cancel);
+        if (signal !== undefined) cancels.add(signal, cancel);
         lanes.add(entry);
+        places.take(entry.bytes);
         sending.wake();
       });
       if (onRefused !== undefined) receipt.catch(() => {});
       return receipt;
     },
-    async ready() {
-      if (!isFull()) return;
-      await new Promise<void>((resolve) => {
-        unsettled.watch(() => {
-          if (isFull()) return false;
-          resolve();
-          return true;
-        });
-      });
-    },
+    ready: () => places.ready(),
     flush,
     close,
     [Symbol.asyncDispose]: close,
@@ -192,6 +203,7 @@ export function createPublisher(
 
 function encode(event: CloudEvent): Pick<Entry, "key" | "request" | "bytes"> | PublishError {
   try {
+    if (!isWellFormed(event)) throw new TypeError("it holds a lone surrogate, which has no UTF-8");
     const request = toBinary(
       BatchCreateEventsRequestSchema,
       create(BatchCreateEventsRequestSchema, { events: [event] }),

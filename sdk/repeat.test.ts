@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import {
   accept,
+  type Answer,
   event,
   failure,
   failureWithRetry,
@@ -80,6 +81,23 @@ describe("a publisher repeats", () => {
       expect(calls).toHaveLength(1);
     },
   );
+
+  test("a call whose token has expired, where each call has a token of its own", async () => {
+    const expired = failure(Code.Unauthenticated, "TOKEN_EXPIRED");
+    const answer: Answer = (ids, call) => {
+      if (call < 3) throw expired;
+      return accept(ids, call);
+    };
+    const fresh = rig(answer, {}, true);
+    expect(await outcomes(numbers(3).map((id) => fresh.publisher.publish(event(id))))).toEqual([
+      "0",
+      "1",
+      "2",
+    ]);
+    const fixed = rig(answer, {}, false);
+    expect(await outcome(fixed.publisher.publish(event(1)))).toBe("refused TOKEN_EXPIRED");
+    expect(fixed.calls).toHaveLength(1);
+  });
 
   test("later and later, never sooner than the server asks for, and with one call at a time", async () => {
     vi.useFakeTimers();

@@ -41,11 +41,12 @@ export function errorOfStatus(status: Status | undefined): WeirError {
 }
 
 /**
- * Whether the same event may be taken if it is sent again. That is always safe: an event with the same source, id and
- * time is stored once.
+ * Whether the same event may be taken if it is sent again, where `hasFreshTokens` with another token. That is always safe:
+ * an event with the same source, id and time is stored once.
  */
-export function isPassing({ code, reason, retryAfterMs }: WeirError): boolean {
+export function isPassing({ code, reason, retryAfterMs }: WeirError, hasFreshTokens: boolean): boolean {
   if (reason === undefined) return PASSING.includes(code);
+  if (reason === "TOKEN_EXPIRED") return hasFreshTokens;
   return retryAfterMs !== undefined || reason === "DEADLINE_EXCEEDED";
 }
 

@@ -10,6 +10,7 @@ import {
 import { type BatchLimits, type Lanes } from "./lanes.ts";
 import { backoffMs, errorOfStatus, isPassing, isUnknown } from "./repeat.ts";
 import { type Timer, type Timers } from "./timers.ts";
+import { isUnsent } from "./unsent.ts";
 import { type Entry, type Unsettled } from "./unsettled.ts";
 
 /** How many calls are under way at once, with events of different keys (docs/decisions/publisher.md). */
@@ -29,6 +30,8 @@ export interface Sending {
 export interface SendingOptions {
   /** Its transport speaks protobuf. */
   readonly ingest: Client<typeof IngestService>;
+  /** Whether every call has a token of its own, so that an expired one is no reason to give up. */
+  readonly hasFreshTokens: boolean;
   readonly lanes: Lanes<Entry>;
   readonly unsettled: Unsettled;
   readonly timers: Timers;
@@ -43,7 +46,7 @@ export interface SendingOptions {
  * while something of it is under way or waits for its repeat.
  */
 export function createSending(options: SendingOptions): Sending {
-  const { ingest, lanes, unsettled, timers, lingerMs, signal } = options;
+  const { ingest, hasFreshTokens, lanes, unsettled, timers, lingerMs, signal } = options;
   const limits = { ...options.limits };
   const { open } = lanes;
   let calls = 0;
@@ -88,20 +91,24 @@ export function createSending(options: SendingOptions): Sending {
       wireType: WireType.LengthDelimited,
       data: entry.request.subarray(1),
     }));
-    const answer = await ingest.batchCreateEvents(request, signal && { signal }).catch(weirErrorOf);
+    let failure: unknown;
+    const answer = await ingest
+      .batchCreateEvents(request, signal && { signal })
+      .catch((error: unknown) => void (failure = error));
     calls -= 1;
     for (const entry of batch) entry.isSent = false;
-    if (answer !== undefined && "code" in answer) concludeCall(batch, answer);
-    else concludeEach(batch, answer?.results ?? []);
+    const error = weirErrorOf(failure);
+    if (error === undefined) concludeEach(batch, answer?.results ?? []);
+    else concludeCall(batch, error, isUnsent(failure));
     // What gathered meanwhile has waited long enough.
     hurry();
   };
 
   /** Takes note of an event's error; false where that settles it. */
-  const isToRepeat = (entry: Entry, error: WeirError): boolean => {
+  const isToRepeat = (entry: Entry, error: WeirError, wasUnsent = false): boolean => {
     entry.answer = error;
-    entry.isUnknown ||= isUnknown(error);
-    if (isPassing(error)) return unsettled.entries.has(entry);
+    entry.isUnknown ||= !wasUnsent && isUnknown(error);
+    if (isPassing(error, hasFreshTokens)) return unsettled.entries.has(entry);
     unsettled.refuse(entry, error.reason ?? "UNREACHABLE", error.message);
     return false;
   };
@@ -130,10 +137,10 @@ export function createSending(options: SendingOptions): Sending {
     });
   };
 
-  const concludeCall = (batch: readonly Entry[], error: WeirError): void => {
+  const concludeCall = (batch: readonly Entry[], error: WeirError, wasUnsent: boolean): void => {
     const isSmaller = shrink(batch, error);
     const again = batch.filter((entry) =>
-      isSmaller ? unsettled.entries.has(entry) : isToRepeat(entry, error),
+      isSmaller ? unsettled.entries.has(entry) : isToRepeat(entry, error, wasUnsent),
     );
     lanes.putBack(again);
     lanes.reopen(batch.map(({ key }) => key));

@@ -44,12 +44,20 @@ export interface UnsettledOptions {
   readonly timeoutMs: number;
   /** Gives an event up. */
   readonly onTimeout: (entry: Entry) => void;
+  /** Told of every end. */
+  readonly onEnd: () => void;
   /** Told of every refusal; it does not throw. */
   readonly onRefused: (error: PublishError) => void;
 }
 
 /** No events yet. */
-export function createUnsettled({ timers, timeoutMs, onTimeout, onRefused }: UnsettledOptions): Unsettled {
+export function createUnsettled({
+  timers,
+  timeoutMs,
+  onTimeout,
+  onEnd,
+  onRefused,
+}: UnsettledOptions): Unsettled {
   /** In the order of their deadlines. */
   const entries = new Set<Entry>();
   const watchers = new Set<(ended: Entry) => boolean>();
@@ -65,6 +73,7 @@ export function createUnsettled({ timers, timeoutMs, onTimeout, onRefused }: Uns
       timer = undefined;
     }
     for (const watch of watchers) if (watch(entry)) watchers.delete(watch);
+    onEnd();
     return true;
   };
 
