@@ -67,7 +67,7 @@ test("reads rows of attributes, quoted ones over several lines too", async () =>
   expect(new TextDecoder().decode(dataOf(first?.event))).toBe('{"a": 1.0,\n "b": 12345678901234567890}');
   const names = ["time", "severitytext", "datacontenttype"];
   expect(names.map((name) => attributeOf(first?.event, name))).toEqual([
-    "2026-11-01T09:30:00.250Z",
+    "2026-11-01T10:30:00.25+01:00",
     "WARN",
     "application/json",
   ]);

@@ -16,7 +16,7 @@ test("reads every attribute, and JSON data as they are written", () => {
   const names = ["subject", "time", "datacontenttype", "dataschema", "flag", "n", "id"];
   expect(names.map((name) => attributeOf(event, name))).toEqual([
     "s",
-    "2026-11-01T09:30:00.123456789Z",
+    "2026-11-01T10:30:00.123456789+01:00",
     "application/json",
     "https://a.example/s",
     "true",
@@ -24,6 +24,21 @@ test("reads every attribute, and JSON data as they are written", () => {
     undefined,
   ]);
   expect(text(dataOf(event))).toBe(data);
+});
+
+test.each([
+  ["2026-11-01T09:30:00Z", "ceTimestamp"],
+  ["2026-11-01T09:30:00.500Z", "ceTimestamp"],
+  ["2026-11-01T09:30:54.5Z", "ceString"],
+  ["2026-11-01T09:30:54.5+00:00", "ceString"],
+  ["2026-11-01T09:30:54-00:00", "ceString"],
+  ["2026-11-01t09:30:54z", "ceString"],
+  ["2026-11-01T09:30:54.1234567890123Z", "ceString"],
+])("keeps the text of the time %s, as a %s", (time, form) => {
+  const json = `{"specversion":"1.0","id":"1","source":"/","type":"t","time":"${time}"}`;
+  const { event } = parseCloudEvent(json);
+  expect([event?.attributes["time"]?.attr.case, attributeOf(event, "time")]).toEqual([form, time]);
+  expect(formatCloudEvent(event!)).toBe(json);
 });
 
 test("reads bytes, and tells none from empty", () => {

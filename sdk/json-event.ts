@@ -5,6 +5,7 @@ import { encodeBase64 } from "../core/base64.ts";
 import { decodeEventMessage } from "../core/event-message.ts";
 import { createFaults } from "../core/faults.ts";
 import { decodeStructuredJson, toStructuredJson } from "../core/structured-json.ts";
+import { timestampFrom } from "../core/timestamp.ts";
 import { type Violation } from "./error.ts";
 import {
   type CloudEvent,
@@ -22,8 +23,8 @@ const OWN_FIELDS: readonly string[] = ["id", "source", "specversion", "type", "t
 
 /**
  * Reads an event in CloudEvents' JSON format, as text or as its UTF-8. JSON data are kept as they are written, byte for
- * byte. Never throws. What it finds is what the server would find; whether `time` is there and within the server's window
- * is the server's to say.
+ * byte, and so is `time`, as text where a protobuf timestamp would change it. Never throws. What it finds is what the
+ * server would find; whether `time` is there and within the server's window is the server's to say.
  *
  * @example
  * ```ts
@@ -45,8 +46,13 @@ export function parseCloudEvent(json: string | Uint8Array): ParsedEvent {
     attributes.push([name, { attr: { case: name === "dataschema" ? "ceUri" : "ceString", value } }]);
   }
   if (time !== undefined) {
-    const value = create(TimestampSchema, { seconds: BigInt(time.seconds), nanos: time.nanos });
-    attributes.push(["time", { attr: { case: "ceTimestamp", value } }]);
+    const { text, seconds, nanos } = time;
+    const isExact = timestampFrom(seconds, nanos).text === text;
+    const value = create(TimestampSchema, { seconds: BigInt(seconds), nanos });
+    attributes.push([
+      "time",
+      { attr: isExact ? { case: "ceTimestamp", value } : { case: "ceString", value: text } },
+    ]);
   }
   const event = create(CloudEventSchema, {
     id,

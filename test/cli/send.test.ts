@@ -55,13 +55,13 @@ function line(source: string, number: number, more: Record<string, unknown> = {}
   return JSON.stringify({ ...event, subject: `s${String(number % 8)}`, data: { number }, ...more });
 }
 
-/** The payloads on the log by id, of one source; each id once, where it first stands. */
-async function logged(source: string): Promise<ReadonlyMap<string, string>> {
+/** The payloads on the log by id, or what a header has, of one source; each id once, where it first stands. */
+async function logged(source: string, asked?: string): Promise<ReadonlyMap<string, string>> {
   const found = new Map<string, string>();
   for (const { headers, value } of await readTopic(weir.brokers, weir.topic)) {
     const header = (name: string): string => String(headers.find(([each]) => each === name)?.[1]);
     if (header("ce_source") === source && !found.has(header("ce_id")))
-      found.set(header("ce_id"), String(value));
+      found.set(header("ce_id"), asked === undefined ? String(value) : header(asked));
   }
   return found;
 }
@@ -104,6 +104,20 @@ test("sends a file, byte for byte, and says what was refused and why", async () 
     { line: 5, reason: "INVALID_ATTRIBUTES" },
   ]);
   expect(existsSync(join(folder, "orders.ndjson.weir-send.json"))).toBe(false);
+});
+
+test("keeps the text of every time", async () => {
+  const source = `/cli/${randomUUID()}`;
+  const second = new Date().toISOString().slice(0, "2026-11-01T09:30:00".length);
+  const texts = [".5+00:00", ".1234567890123Z", "-00:00", "Z"].map((rest) => `${second}${rest}`);
+  write("times.ndjson", texts.map((time, number) => line(source, number, { time })).join("\n"));
+  const rows = texts.map((time, number) => `csv${String(number)},${source},t,${time}`);
+  write("times.csv", ["id,source,type,time", ...rows].join("\n"));
+  for (const name of ["times.ndjson", "times.csv"]) {
+    expect(await weirRun(["send", name])).toMatchObject({ code: 0, stderr: "" });
+  }
+  const wanted = ["", "csv"].flatMap((id) => texts.map((time, number) => [`${id}${String(number)}`, time]));
+  expect(Object.fromEntries(await logged(source, "ce_time"))).toEqual(Object.fromEntries(wanted));
 });
 
 test("sends CSV, and what comes from standard input", async () => {
