@@ -76,6 +76,8 @@ async function ensurePartition(tx: Tx, { name, start, end }: Month): Promise<boo
   if (there.rowCount === 1) return false;
   // ATTACH lets writers to the other partitions go on, which CREATE TABLE … PARTITION OF does not.
   await tx.query({ text: `create table events.${name} (like events.event including all)` });
+  // As the whole table has it, which LIKE does not copy.
+  await tx.query({ text: `alter table events.${name} alter column terms set statistics 300` });
   const range = `occurred_at >= '${start}' and occurred_at < '${end}'`;
   const fallen = await tx.query({ text: `select from events.event_default where ${range} limit 1` });
   if (fallen.rowCount === 1) {

@@ -86,19 +86,21 @@ export function selectEvents(
   const { bind } = parameters;
   const needs = filter && termNeeds(filter);
   // Not bound where it is not used: PostgreSQL refuses a value that has no place.
-  const isGathered = windows.some(({ way }) => way === "gather");
+  const isGathered = windows.some(({ way }) => way !== "walk");
   const needed = filter && needs && (isGathered || isHelping(filter)) && compileNeeds(needs, parameters);
   const matches = filter && `(${compileFilter(filter, { parameters, now })}) is true`;
   const helping = filter && needed && isHelping(filter) && `${needed} is true`;
   const most = bind(limit, "int8");
-  const isAfter =
+  const place =
     after &&
-    `(occurred_at, partition, "offset") ${compare} (${bind(encodeTimestamptz(after.occurredAt), "timestamptz")}, ${bind(after.partition, "int4")}, ${bind(after.offset, "int8")})`;
+    `(${bind(encodeTimestamptz(after.occurredAt), "timestamptz")}, ${bind(after.partition, "int4")}, ${bind(after.offset, "int8")})`;
   const parts = windows.map(({ from, before, way }) => {
+    const moment = way === "sift" ? HIDDEN_TIME : "occurred_at";
     const bounds = [
-      from !== undefined && `occurred_at >= ${bind(encodeTimestamptz(from), "timestamptz")}`,
-      before !== undefined && `occurred_at < ${bind(encodeTimestamptz(before), "timestamptz")}`,
-      isAfter,
+      ...(way === "sift" ? monthsOf(from, before, parameters) : []),
+      from !== undefined && `${moment} >= ${bind(encodeTimestamptz(from), "timestamptz")}`,
+      before !== undefined && `${moment} < ${bind(encodeTimestamptz(before), "timestamptz")}`,
+      place && `(${moment}, partition, "offset") ${compare} ${place}`,
     ];
     // `offset 0` keeps the planner from mixing the two ways. In the first it knows of no condition but on the place in the
     // order, and so walks along the index of that; in the second it knows of no order.
@@ -127,15 +129,40 @@ export function selectAll(
   const { from, before } = filter ? timeBounds(filter, now) : {};
   const matches = filter && `(${compileFilter(filter, { parameters, now })}) is true`;
   const numberPaths = pathsOf(filter, statistics);
-  const isGathered = chooseWay({ needs, numberPaths, from, before }, statistics) === "gather";
+  const way = chooseWay({ needs, numberPaths, from, before }, statistics);
+  const isGathered = way !== "walk";
+  const moment = way === "sift" ? HIDDEN_TIME : "occurred_at";
   const needed = filter && needs && (isGathered || isHelping(filter)) && compileNeeds(needs, parameters);
   return `select ${columns} from events.event${where(
-    from !== undefined && `occurred_at >= ${bind(encodeTimestamptz(from), "timestamptz")}`,
-    before !== undefined && `occurred_at < ${bind(encodeTimestamptz(before), "timestamptz")}`,
+    ...(way === "sift" ? monthsOf(from, before, parameters) : []),
+    from !== undefined && `${moment} >= ${bind(encodeTimestamptz(from), "timestamptz")}`,
+    before !== undefined && `${moment} < ${bind(encodeTimestamptz(before), "timestamptz")}`,
     ...(isGathered && filter ? compileNumbers(filter, numberPaths, from, before, parameters) : []),
     needed && (isGathered ? needed : `${needed} is true`),
     matches,
   )}`;
+}
+
+/** The time of an event as no index has it. */
+const HIDDEN_TIME = "(occurred_at + interval '0')";
+
+/** Bounds of the time that leave out months as a whole. */
+function monthsOf(
+  from: bigint | undefined,
+  before: bigint | undefined,
+  { bind }: Parameters,
+): readonly (string | false)[] {
+  const month = (micros: bigint, more: number): bigint => {
+    const start = new Date(Math.floor(Number(micros) / 1_000));
+    start.setUTCDate(1);
+    start.setUTCHours(0, 0, 0, 0);
+    start.setUTCMonth(start.getUTCMonth() + more);
+    return BigInt(start.getTime()) * 1_000n;
+  };
+  return [
+    from !== undefined && `occurred_at >= ${bind(encodeTimestamptz(month(from, 0)), "timestamptz")}`,
+    before !== undefined && `occurred_at < ${bind(encodeTimestamptz(month(before, 1)), "timestamptz")}`,
+  ];
 }
 
 /** The keys of the paths of numbers that are compared and have an index in some month. */

@@ -50,14 +50,25 @@ test("what is frequent is walked over", () => {
 
 test("what is walked over has an end, where it costs less to gather the rest than to walk over all of it in vain", () => {
   const windows = chooseWindows(query({ needs: { kind: "terms", all: [1] } }), MILLION);
-  expect(waysOf(windows)).toBe("walk gather gather gather");
+  expect(waysOf(windows)).toBe("walk gather sift gather gather");
   expect(windows[0]!.from).toBeGreaterThan(3n * MONTH - 2n * DAY);
 });
 
 test("what is in between is gathered, in a short window first, where that costs less", () => {
   const windows = chooseWindows(query({ needs: { kind: "terms", all: [2] } }), MILLION);
-  expect(waysOf(windows.slice(0, 3))).toBe("gather gather gather");
+  expect(waysOf(windows.slice(0, 3))).toBe("gather sift gather");
   expect(windows[0]!.from).toBeGreaterThan(2n * MONTH);
+});
+
+test("of a part of a month what is rare is sifted, as the index of the order would have to tell of each event where it is", () => {
+  const ask = (term: number): string =>
+    waysOf(
+      chooseWindows(
+        query({ needs: { kind: "terms", all: [term] }, from: MONTH, before: MONTH + 9n * DAY }),
+        MILLION,
+      ),
+    );
+  expect([6, 4, 2].map(ask)).toEqual(["sift", "sift", "gather sift"]);
 });
 
 test("without statistics it gathers", () => {

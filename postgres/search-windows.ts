@@ -9,9 +9,10 @@ export interface Window {
   readonly before: bigint | undefined;
   /**
    * "walk": one event after another in the order asked for, until there are enough. "gather": the events that have the needed
-   * terms, or numbers, by their index, which are then sorted.
+   * terms, or numbers, by their index, and are in the window, by that of the order; they are sorted then. "sift": the events that
+   * have the needed terms, by their index, in all of the months of the window; what is outside of it is left out as it is seen.
    */
-  readonly way: "walk" | "gather";
+  readonly way: "walk" | "gather" | "sift";
 }
 
 /** What windows are chosen for. */
@@ -34,14 +35,14 @@ const FIND = 0.12;
 const PLACE = 0.1;
 const GATHER = 2.5;
 
-/** Candidates that are gathered at once, without looking whether fewer would do. */
+/** What takes no longer than so many candidates is gathered at once, without looking whether fewer would do. */
 const FEW = 1_500;
 /** Candidates that are gathered at once where the first window of a month had too few. */
 const SOME = 8_000;
 /** Deviations from the expected number that a first window allows for, and as much again for what the statistics do not know. */
-const SPREAD = 14;
-/** Events that are walked over before the rest of the month is gathered. */
-const WALKED = 30_000;
+const SPREAD = 8;
+/** Events that are walked over before more is gathered. */
+const WALKED = 10_000;
 /** How many windows there are at most; each costs planning, and is looked into only where those before it had too few. */
 const MAX_WINDOWS = 6;
 
@@ -66,7 +67,7 @@ export function chooseWindows(query: WindowQuery, statistics: StoreStatistics): 
     if (part === undefined) continue;
     const frequency = shareOf(query, month);
     const candidates = frequency * part.rows;
-    if (candidates <= FEW) {
+    if (gatherCost(frequency, month, part.rows) <= FEW * GATHER) {
       gathered += candidates;
       if (gathered < 2 * limit && gathered < FEW) continue;
       add(part.end, "gather");
@@ -84,10 +85,12 @@ export function chooseWindows(query: WindowQuery, statistics: StoreStatistics): 
     const isNumber = numberPaths.some((path) => month.numberPaths.has(path));
     if (windows.length === 0) {
       const way = wayOf(wanted, enough);
-      const long = way === "walk" && !isNumber ? Math.max(2 * enough, WALKED) : enough;
-      for (const rows of way === "gather" && candidates > SOME ? [enough, 8 * enough] : [long]) {
+      const first = way === "walk" && !isNumber ? Math.max(2 * enough, WALKED) : enough;
+      // Where the first had too few, fewer of the candidates match than was thought: of the next all is looked at.
+      for (const rows of candidates > SOME ? [first, 8 * first] : [first]) {
         const end = part.after(rows);
-        if (rows < part.rows / 2 && part.start !== end && part.end !== end) add(end, way);
+        if (rows < part.rows / 2 && part.start !== end && part.end !== end)
+          add(end, rows === first ? way : isNumber ? "gather" : wayOf(rows, rows));
       }
     }
     // Where a window went before, it comes to this one where few of the candidates match: then all of it is walked over.
@@ -101,13 +104,34 @@ export function chooseWindows(query: WindowQuery, statistics: StoreStatistics): 
   return ways.map((way, index) => {
     const start = chosen[index - 1]?.end;
     const end = index === ways.length - 1 ? undefined : chosen[index]?.end;
-    return isNewestFirst
-      ? { from: end ?? query.from, before: start ?? query.before, way }
-      : { from: start ?? query.from, before: end ?? query.before, way };
+    const [from, before] = isNewestFirst
+      ? [end ?? query.from, start ?? query.before]
+      : [start ?? query.from, end ?? query.before];
+    return {
+      from,
+      before,
+      way: way === "gather" && isSifted({ ...query, from, before }, statistics) ? "sift" : way,
+    };
   });
 }
 
-/** The better way to find all events of a stretch of time. */
+/** Whether it takes less to look at all candidates of the months than to find out which of them are in the stretch of time. */
+function isSifted(
+  query: Pick<WindowQuery, "needs" | "numberPaths" | "from" | "before">,
+  statistics: StoreStatistics,
+): boolean {
+  if (query.needs === undefined) return false;
+  let [placed, outside] = [0, 0];
+  for (const month of statistics) {
+    const part = partOf(month, { ...query, isNewestFirst: true });
+    if (part === undefined || part.rows >= month.rows) continue;
+    placed += PLACE * part.rows;
+    outside += GATHER * shareOf(query, month) * (month.rows - part.rows);
+  }
+  return outside < placed;
+}
+
+/** The best way to find all events of a stretch of time. */
 export function chooseWay(
   query: Pick<WindowQuery, "needs" | "numberPaths" | "from" | "before">,
   statistics: StoreStatistics,
@@ -119,7 +143,8 @@ export function chooseWay(
     walk += WALK * part.rows;
     gather += gatherCost(shareOf(query, month), month, part.rows);
   }
-  return walk <= gather ? "walk" : "gather";
+  if (walk <= gather) return "walk";
+  return isSifted(query, statistics) ? "sift" : "gather";
 }
 
 /** How many of a month's events an index finds, of 0 to 1; 1 where none narrows it. */
@@ -139,8 +164,8 @@ const COMPARED = 0.1;
 
 /** Of so many rows of a month. */
 function gatherCost(frequency: number, month: MonthStatistics, rows: number): number {
-  const placed = rows < month.rows ? PLACE * rows : 0;
-  return FIND * frequency * month.rows + placed + GATHER * frequency * rows;
+  const apart = Math.min(PLACE * rows, GATHER * frequency * (month.rows - rows));
+  return FIND * frequency * month.rows + apart + GATHER * frequency * rows;
 }
 
 /** How many events of a month have the terms, of 0 to 1. */

@@ -75,7 +75,10 @@ const optionalFilter = fc.option(filters, { nil: undefined, freq: 10 });
 test("a page is what the filter matches from the cursor on, in order, whichever way it is looked for", async () => {
   const micros = MOMENTS.map((text) => BigInt(Date.parse(text)) * 1_000n);
   const cuts = fc.uniqueArray(fc.constantFrom(...micros), { maxLength: 3 });
-  const ways = fc.array(fc.constantFrom("walk" as const, "gather" as const), { minLength: 4, maxLength: 4 });
+  const ways = fc.array(fc.constantFrom("walk" as const, "gather" as const, "sift" as const), {
+    minLength: 4,
+    maxLength: 4,
+  });
   const asked = fc.tuple(optionalFilter, order, fc.integer({ min: 1, max: 60 }), fc.nat(300), cuts, ways);
   await fc.assert(
     fc.asyncProperty(asked, async ([filter, by, limit, from, cut, way]) => {
