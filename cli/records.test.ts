@@ -32,7 +32,11 @@ test("says that bytes are no UTF-8 instead of replacing them", async () => {
     "ndjson",
   );
   expect(record?.parse().violations).toMatchObject([{ reason: "MALFORMED" }]);
-  await expect(read(Buffer.from([0x69, 0x64, 0x0a, 0xff, 0x0a]), "csv")).rejects.toThrow(/no CSV/);
+  const [row] = await read(Buffer.from([0x69, 0x64, 0x0a, 0xff, 0x0a]), "csv");
+  expect(row?.parse().violations).toMatchObject([
+    { reason: "MALFORMED", description: "The row is not UTF-8." },
+  ]);
+  expect(row?.raw).toEqual(Buffer.from([0xff]));
 });
 
 test("gives the same lines however they are cut into chunks", async () => {
@@ -49,11 +53,22 @@ test("gives the same lines however they are cut into chunks", async () => {
   );
 });
 
-test("refuses a line without end", async () => {
-  await expect(read(Buffer.alloc(17 * 1024 * 1024, "x"), "ndjson", 1 << 20)).rejects.toThrow(
-    "longer than 16 MiB",
-  );
-});
+test.each(["ndjson", "csv"] as const)(
+  "refuses a line of %s without end, holds little of it, and goes on after it",
+  async (format) => {
+    const [before, after] = format === "ndjson" ? [line("a"), line("b")] : ["id,source,type\na,/,t", "b,/,t"];
+    const giant = Buffer.alloc(40 * 1024 * 1024, "x");
+    const records = await read(
+      Buffer.concat([Buffer.from(`${before}\n`), giant, Buffer.from(`\n${after}`)]),
+      format,
+      1 << 20,
+    );
+    expect(records.map((record) => record.parse().event?.id)).toEqual(["a", undefined, "b"]);
+    expect(records[1]?.parse().violations?.[0]?.description).toContain("longer than 16 MiB");
+    expect(records[1]?.raw).toEqual(giant.subarray(0, 1024));
+    expect(records[2]?.position).toBe(giant.length + Buffer.byteLength(`${before}${after}`) + 2);
+  },
+);
 
 test("reads rows of attributes, quoted ones over several lines too", async () => {
   const csv = `\ufeffid,source,type,time,severitytext,datacontenttype,data
@@ -88,7 +103,72 @@ test.each([
   ["", "The input is empty"],
   ["id,Source\n", 'it has "Source"'],
   ["id,id\n", 'it has "id"'],
-  ['id\n"never ends', "no CSV"],
+  ['id,"source\n1,2\n', "no CSV"],
+  ['id,sou"rce"\n', "no CSV"],
 ])("refuses the CSV %j", async (csv, message) => {
   await expect(read(csv, "csv")).rejects.toThrow(message);
+});
+
+/** A row as RFC 4180 writes it. */
+function rowOf(cells: readonly string[]): string {
+  const written = cells.map((cell) => (/[",\n\r]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell));
+  return written.join(",");
+}
+
+test("reads back every table that is written, however it is cut into chunks", async () => {
+  const cell = fc.string({ unit: fc.constantFrom("a", "ü", '"', ",", "\n", "\r", " ") });
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(cell, { maxLength: 8 }),
+      fc.integer({ min: 1, max: 9 }),
+      fc.constantFrom("\n", "\r\n"),
+      async (cells, size, end) => {
+        const rows = [["id", "source", "data", "type"], ...cells.map((each) => ["1", "/", each, "t"])];
+        const records = await read(rows.map((row) => `${rowOf(row)}${end}`).join(""), "csv", size);
+        expect(records.map((record) => record.raw.toString())).toEqual(rows.slice(1).map(rowOf));
+        const data = records.map((record) => dataOf(record.parse().event) ?? new Uint8Array());
+        expect(data.map((bytes) => new TextDecoder().decode(bytes))).toEqual(cells);
+      },
+    ),
+  );
+});
+
+test("reads every row behind one whose quotes do not fit together", async () => {
+  const good = (id: number): string => rowOf([`g${String(id)}`, "/", "t", "", 'two\nlines, "quoted"']);
+  const bad = fc.constantFrom(
+    '2,"a"b,/,t,',
+    '2,a"b",/,t,',
+    '2,"a,/,t,',
+    '"',
+    '""",',
+    '2,/,t,x,"two\nlines "quoted"',
+    "\u0000",
+    "2,/",
+  );
+  const lines = fc.array(fc.oneof(fc.integer({ min: 0, max: 99 }), bad), { maxLength: 12 });
+  await fc.assert(
+    fc.asyncProperty(lines, fc.integer({ min: 1, max: 9 }), async (given, size) => {
+      const rows = given.map((each) => (typeof each === "number" ? good(each) : each));
+      const csv = ["id,source,type,subject,data", ...rows].join("\n");
+      const records = await read(csv, "csv", size);
+      const ids = records.flatMap((record) => record.parse().event?.id ?? []);
+      const wanted = given.flatMap((each) => (typeof each === "number" ? [`g${String(each)}`] : []));
+      expect(ids).toEqual(wanted);
+      // Nothing is passed over: all that was read is in the records.
+      expect(records.map((record) => record.raw.toString()).join("\n")).toBe(rows.join("\n"));
+    }),
+  );
+});
+
+test("gives up the first line alone of a row that goes wrong", async () => {
+  const csv = 'id,source,type\n1,"/,t\n2,/,t\n3,"/",t\n4,/,"t\n5,/,t\n';
+  const records = await read(csv, "csv");
+  expect(records.map((record) => record.parse().event?.id)).toEqual([undefined, "2", "3", undefined, "5"]);
+  expect(records.map((record) => record.line)).toEqual([2, 3, 4, 5, 6]);
+  expect(records[0]?.parse().violations).toMatchObject([
+    { description: expect.stringContaining("Something stands between the quote") as string },
+  ]);
+  expect(records[3]?.parse().violations).toMatchObject([
+    { description: expect.stringContaining("none ends it") as string },
+  ]);
 });

@@ -32,6 +32,8 @@ Exit code: 0 every event was acknowledged; 1 some were refused; 2 it could not b
 
 /** The codes of refusals that are for what the event is: INVALID_ARGUMENT and OUT_OF_RANGE. */
 const EVENT_AT_FAULT: readonly number[] = [3, 11];
+/** The reasons that are: the one for an event that is alone too large to be read, the other for what cannot be sent. */
+const REASONS_OF_EVENTS: readonly string[] = ["MESSAGE_TOO_LARGE", "INVALID_ATTRIBUTES"];
 /** So many records are held at most while the first of them waits for its outcome. */
 const MAX_WAITING = 20_000;
 const SAVE_EVERY_MS = 250;
@@ -121,9 +123,10 @@ async function sendRecord(
     .then(
       () => entry.acknowledge(),
       (error: PublishError) => {
-        const { answer, reason } = error;
-        if (answer !== undefined && EVENT_AT_FAULT.includes(answer.code)) {
-          entry.refuse({ reason, message: answer.message, violations: answer.violations });
+        if (isEventAtFault(error)) {
+          const { answer, reason, message } = error;
+          const { violations = [] } = answer ?? {};
+          entry.refuse({ reason, message: answer?.message ?? message, violations });
           return;
         }
         entry.leave();
@@ -131,6 +134,10 @@ async function sendRecord(
       },
     )
     .catch((error: unknown) => stop.now(error as Error));
+}
+
+function isEventAtFault({ answer, reason }: PublishError): boolean {
+  return REASONS_OF_EVENTS.includes(reason) || (answer !== undefined && EVENT_AT_FAULT.includes(answer.code));
 }
 
 function told({ counts, before }: Ledger, ms: number): string {

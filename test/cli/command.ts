@@ -16,10 +16,18 @@ export interface Running {
   kill(signal: NodeJS.Signals): void;
 }
 
-/** Starts the command, in a folder, with an environment of its own and what it reads from standard input. */
+/**
+ * Starts the command, in a folder, with an environment of its own and what it reads from standard input, which ends with
+ * that unless it `staysOpen`.
+ */
 export function startCommand(
   args: readonly string[],
-  options: { readonly cwd: string; readonly env: Readonly<Record<string, string>>; readonly input?: string },
+  options: {
+    readonly cwd: string;
+    readonly env: Readonly<Record<string, string>>;
+    readonly input?: string;
+    readonly staysOpen?: boolean;
+  },
 ): Running {
   const child = spawn(process.execPath, [join(ROOT, "cli/weir.mjs"), ...args], {
     cwd: options.cwd,
@@ -28,7 +36,8 @@ export function startCommand(
   const [stdout, stderr]: [Buffer[], Buffer[]] = [[], []];
   child.stdout.on("data", (chunk: Buffer) => stdout.push(chunk));
   child.stderr.on("data", (chunk: Buffer) => stderr.push(chunk));
-  child.stdin.end(options.input ?? "");
+  child.stdin.write(options.input ?? "");
+  if (options.staysOpen !== true) child.stdin.end();
   const ended = new Promise<Run>((resolve, reject) => {
     child.once("error", reject);
     child.once("close", (code) =>

@@ -26,6 +26,9 @@ beforeEach(() => {
 });
 
 const start = (...args: readonly string[]): Running => startCommand(["send", ...args], { cwd: folder, env });
+/** Sends what comes through standard input, which does not end. */
+const startOpen = (input: string, more: Partial<typeof env> = {}): Running =>
+  startCommand(["send", "-"], { cwd: folder, env: { ...env, ...more }, input, staysOpen: true });
 const send = (...args: readonly string[]): Promise<Run> => start(...args).ended;
 const write = (name: string, text: string): void => writeFileSync(join(folder, name), text);
 const read = (name: string): string => readFileSync(join(folder, name), "utf8");
@@ -101,6 +104,56 @@ test("sends what comes through a pipe with a name, as of a process substitution"
   expect(await running.ended).toMatchObject({ code: 1, stderr: "" });
   expect(await numberOf(source)).toBe(300);
   expect(readdirSync(folder).toSorted()).toEqual(["pipe", "stdin.refused.ndjson"]);
+});
+
+test("stops by a signal, and for a token that is no good, while its input goes on", async () => {
+  const source = `/files/${randomUUID()}`;
+  const running = startOpen(lines(3, source));
+  await expect.poll(() => numberOf(source)).toBe(3);
+  running.kill("SIGINT");
+  const { code, stdout, stderr } = await running.ended;
+  expect(code).toBe(3);
+  expect(stdout).toMatch(/^3 events acknowledged/);
+  expect(stderr).toMatch(/^Broken off: SIGINT came\.\nSend the whole input again/);
+
+  const token = await weir.token({ scope: "events.read" });
+  expect(await startOpen(lines(3, source), { WEIR_TOKEN: token }).ended).toMatchObject({
+    code: 3,
+    stderr: expect.stringContaining("events.write") as string,
+  });
+});
+
+test("sends what stands around a record that is none, however large or broken that is", async () => {
+  const source = `/files/${randomUUID()}`;
+  const time = new Date().toISOString();
+  const [before, , after] = lines(3, source).split("\n");
+  const giant = `{"data":"${"x".repeat(17 * 1024 * 1024)}"}`;
+  // Its protobuf is larger than a message may be, while its line is not longer than is read.
+  const many = Object.fromEntries(
+    Array.from({ length: 40 }, (_, at) => [`x${String(at)}`, "y".repeat(420_000)]),
+  );
+  const large = JSON.stringify({ specversion: "1.0", id: "large", source, type: "t", time, ...many });
+  write("giant.ndjson", [before, giant, large, after].join("\n"));
+  const csv = (id: string): Buffer => Buffer.from(`${id},${source},t,${time}\n`);
+  const rows = [
+    "id,source,type,time\n",
+    csv("a"),
+    '2,"a"b,t,x\n',
+    Buffer.from([0xe9, 0x0a]),
+    csv("b"),
+    '"c',
+    csv("d"),
+  ];
+  writeFileSync(join(folder, "broken.csv"), Buffer.concat(rows.map((row) => Buffer.from(row))));
+  for (const [name, told] of [
+    ["giant", "2 events acknowledged, 2 refused"],
+    ["broken", "2 events acknowledged, 3 refused"],
+  ] as const) {
+    const run = await send(name === "giant" ? "giant.ndjson" : "broken.csv");
+    expect([run.code, run.stderr]).toEqual([1, ""]);
+    expect(run.stdout).toContain(told);
+  }
+  expect(await numberOf(source)).toBe(4);
 });
 
 test("is done by one of several runs that are begun together, and whole", async () => {

@@ -68,7 +68,6 @@ const LIBRARIES: Readonly<Record<string, readonly Folder[]>> = {
   "@bufbuild/protobuf/wkt": ["sdk", "server"],
   jose: ["server", "dev"],
   cors: ["server"],
-  "csv-parse": ["cli"],
 };
 
 /** How a file reaches another folder, as our code writes it and as somebody may try it. */
