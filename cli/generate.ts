@@ -3,6 +3,7 @@ import { parseArgs } from "node:util";
 
 import { type PublishError } from "../sdk/index.ts";
 import { connect, CONNECTION_HELP, CONNECTION_OPTIONS } from "./connection.ts";
+import { createOutageNotice } from "./outage.ts";
 import { count, rate, showProgress } from "./progress.ts";
 import { stopOnSignals } from "./stop.ts";
 import { createTraffic, TRAFFIC_TYPES } from "./traffic.ts";
@@ -11,7 +12,8 @@ import { UsageError } from "./usage-error.ts";
 /** The command's help. */
 export const GENERATE_HELP: string = `Usage: weir generate [options]
 
-Makes the events of a shop with a warehouse, at the rate asked for, until Ctrl-C.
+Makes the events of a shop with a warehouse, at the rate asked for, until Ctrl-C. What has no answer then is waited for
+another two seconds.
 
   --rate N           events a second; 10 by default
   --count N          ends after so many events
@@ -28,6 +30,9 @@ Exit code: 0 every event was acknowledged; 1 some were not; 2 it could not begin
 
 /** How often events are made, in milliseconds: those that are due, together. */
 const TICK_MS = 10;
+/** So long events without an answer are waited for after a signal. */
+const GRACE_MS = 2_000;
+const CHECK_MS = 250;
 /** So many of the latest times are kept. */
 const MAX_TIMES = 100_000;
 const UNITS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000 };
@@ -49,7 +54,7 @@ export async function generate(args: readonly string[]): Promise<number> {
   const lastMs = values.duration === undefined ? Infinity : duration(values.duration);
   const types = values.types?.split(",").filter((type) => type !== "") ?? TRAFFIC_TYPES;
   if (types.length === 0) throw new UsageError("--types: there is none.");
-  const { weir } = connect(values);
+  const { url, weir } = connect(values);
   const make = createTraffic(types);
 
   using stop = stopOnSignals();
@@ -60,9 +65,13 @@ export async function generate(args: readonly string[]): Promise<number> {
   const elapsed = (): number => performance.now() - started;
   const line = (): string =>
     `${count(acknowledged)} events acknowledged, ${count(refused)} refused, ${rate(acknowledged, elapsed())}`;
+  const outage = createOutageNotice(process.stderr, url);
+  const ended = new AbortController();
   {
     using _ = showProgress(process.stderr, line);
-    await using publisher = weir.publisher();
+    await using publisher = weir.publisher({ signal: ended.signal });
+    const checking = setInterval(() => outage.check(publisher.buffered.events > 0), CHECK_MS);
+    stop.signal.addEventListener("abort", () => setTimeout(() => ended.abort(), GRACE_MS).unref());
     while (made < most && elapsed() < lastMs && !stop.signal.aborted) {
       const due = Math.min(most, Math.floor((elapsed() / 1_000) * perSecond) + 1);
       while (made < due && !stop.signal.aborted) {
@@ -73,6 +82,7 @@ export async function generate(args: readonly string[]): Promise<number> {
           () => {
             times[acknowledged % MAX_TIMES] = performance.now() - at;
             acknowledged += 1;
+            outage.heard();
           },
           (error: PublishError) => {
             refused += 1;
@@ -82,6 +92,8 @@ export async function generate(args: readonly string[]): Promise<number> {
       }
       await sleep(TICK_MS);
     }
+    await publisher.close();
+    clearInterval(checking);
   }
   const sorted = times.toSorted((a, b) => a - b);
   const within = (part: number): string => count(sorted[Math.floor(sorted.length * part)] ?? 0);

@@ -5,6 +5,7 @@ import { type PublishError, type Publisher } from "../sdk/index.ts";
 import { connect, CONNECTION_HELP, CONNECTION_OPTIONS } from "./connection.ts";
 import { openInput } from "./input.ts";
 import { type Ledger, openLedger } from "./ledger.ts";
+import { createOutageNotice, type OutageNotice } from "./outage.ts";
 import { bar, count, rate, showProgress } from "./progress.ts";
 import { type Format, type InputRecord, readRecords } from "./records.ts";
 import { type Stop, stopOnSignals } from "./stop.ts";
@@ -71,13 +72,17 @@ export async function send(args: readonly string[]): Promise<number> {
       stop.now(error as Error);
     }
   };
-  const saving = setInterval(() => orStop(ledger.save), SAVE_EVERY_MS);
+  const outage = createOutageNotice(process.stderr, url);
+  const saving = setInterval(() => {
+    orStop(ledger.save);
+    outage.check(ledger.waiting > 0);
+  }, SAVE_EVERY_MS);
   try {
     using _ = showProgress(process.stderr, line);
     await using publisher = weir.publisher({ signal: stop.signal });
     for await (const record of readRecords(input.read(stop.signal), format)) {
       if (stop.signal.aborted) break;
-      await sendRecord(record, { ledger, publisher, stop });
+      await sendRecord(record, { ledger, publisher, stop, outage });
     }
   } catch (error) {
     // What the file system says, of the input or of what is written down.
@@ -103,9 +108,14 @@ export async function send(args: readonly string[]): Promise<number> {
 /** Hands one record in; resolves when the next may follow. */
 async function sendRecord(
   record: InputRecord,
-  to: { readonly ledger: Ledger; readonly publisher: Publisher; readonly stop: Stop },
+  to: {
+    readonly ledger: Ledger;
+    readonly publisher: Publisher;
+    readonly stop: Stop;
+    readonly outage: OutageNotice;
+  },
 ): Promise<void> {
-  const { ledger, publisher, stop } = to;
+  const { ledger, publisher, stop, outage } = to;
   const entry = ledger.open(record);
   if (entry === undefined) return;
   const { event, violations } = record.parse();
@@ -121,7 +131,10 @@ async function sendRecord(
   publisher
     .publish(event)
     .then(
-      () => entry.acknowledge(),
+      () => {
+        outage.heard();
+        entry.acknowledge();
+      },
       (error: PublishError) => {
         if (isEventAtFault(error)) {
           const { answer, reason, message } = error;
