@@ -40,10 +40,16 @@ export function connectAdmin(options: Named): AdminConnection {
 }
 
 function place(options: Named): { readonly baseUrl: string; readonly token: string } {
-  const token = options.token ?? process.env["WEIR_TOKEN"] ?? "";
+  const token = (options.token ?? process.env["WEIR_TOKEN"] ?? "").trim();
   if (token === "") {
     throw new UsageError(
       "There is no token: set WEIR_TOKEN, or give --token. In a clone, `npm run --silent token` prints one.",
+    );
+  }
+  if (!/^[!-~]+$/.test(token)) {
+    const name = options.token === undefined ? "WEIR_TOKEN" : "--token";
+    throw new UsageError(
+      `${name} is no token: it has a line break, a space or another character that none has.`,
     );
   }
   return { baseUrl: options.url ?? process.env["WEIR_URL"] ?? "http://127.0.0.1:8080", token };

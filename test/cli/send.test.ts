@@ -208,6 +208,28 @@ test("asks for a token where there is none", async () => {
   });
 });
 
+test.each([["a\nb"], ["tökén"], ["a b"]])("says that %j is no token", async (text) => {
+  for (const args of [["send", "-"], ["generate"]]) {
+    expect(await weirRun(args, { token: text })).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("WEIR_TOKEN is no token") as string,
+    });
+  }
+});
+
+test("makes no more events after a signal, and waits little for the answers that are missing", async () => {
+  proxy.stall();
+  const endless = start(["generate", "--rate", "100"]);
+  await expect.poll(() => proxy.connections).toBeGreaterThan(0);
+  const before = performance.now();
+  endless.kill("SIGINT");
+  const { code, stderr } = await endless.ended;
+  proxy.resume();
+  expect(performance.now() - before).toBeLessThan(20_000);
+  expect(code).toBe(1);
+  expect(stderr).toMatch(/^The first refusal: Event .* may have been published: /);
+});
+
 test("makes events, so many and of the types that are asked for", async () => {
   const type = `com.example.${randomUUID()}`;
   const { code, stdout, stderr } = await weirRun([

@@ -14,6 +14,8 @@ export interface FaultProxy extends AsyncDisposable {
   /** Passes nothing on, in either direction, until `resume`. */
   stall(): void;
   resume(): void;
+  /** How many there are now. */
+  readonly connections: number;
 }
 
 /** Starts a proxy before the server at a base URL. */
@@ -67,6 +69,9 @@ export async function startFaultProxy(baseUrl: string): Promise<FaultProxy> {
     resume() {
       isStalled = false;
       each((socket) => socket.resume());
+    },
+    get connections() {
+      return pairs.size;
     },
     async [Symbol.asyncDispose]() {
       cut();
