@@ -83,39 +83,54 @@ const COLUMNS: readonly Column[] = [
   column("preview", "bytea", ({ value }) => value?.subarray(0, PREVIEW_BYTES)),
 ];
 
-// Of two letters with one key compaction keeps the later: the row points to that one, and is the first's in all else.
+// Of two letters with one key compaction keeps the later: the row points to that one, and is the first's in all else, unless
+// that is of another log, whose letter is gone with this one.
 const INSERT_LETTERS = `
 insert into consumer.dead_letter as known (group_id, ${COLUMNS.map(({ name }) => `"${name}"`).join(", ")})
-select $1, * from unnest(${COLUMNS.map(({ type }, index) => `$${index + 2}::${type}[]`).join(", ")})
+select $1, * from unnest(${COLUMNS.map(({ type }, index) => `$${index + 3}::${type}[]`).join(", ")})
 on conflict (group_id, topic, partition, "offset") do update
-set letter_topic = excluded.letter_topic, letter_partition = excluded.letter_partition, letter_offset = excluded.letter_offset
-where (known.letter_topic, known.letter_partition, known.letter_offset)
+set ${COLUMNS.map(({ name }) =>
+  name.startsWith("letter_")
+    ? `${name} = excluded.${name}`
+    : `"${name}" = case when known.recorded_at < $2 then excluded."${name}" else known."${name}" end`,
+).join(", ")},
+  replays = case when known.recorded_at < $2 then 0 else known.replays end,
+  replayed_at = case when known.recorded_at < $2 then null else known.replayed_at end,
+  recorded_at = case when known.recorded_at < $2 then now() else known.recorded_at end
+where known.recorded_at < $2 or (known.letter_topic, known.letter_partition, known.letter_offset)
   is distinct from (excluded.letter_topic, excluded.letter_partition, excluded.letter_offset)`;
 
 /**
  * Writes the index rows of a group's dead letters. A record that has one already keeps it: its letter was written twice
- * (a kill, or a rewind), and the row points to the later from then on. None of them is refused by PostgreSQL: what it
- * cannot hold is replaced here, and stands whole in the letter.
+ * (a kill, or a rewind), and the row points to the later from then on. One from before `logSince`, as of a claim, is of a
+ * record of another log at the same offset, and is replaced. None of them is refused by PostgreSQL: what it cannot hold is
+ * replaced here, and stands whole in the letter.
  */
 export async function insertDeadLetters(
   tx: Tx,
   group: string,
   records: readonly SetAsideRecord[],
+  logSince = "-infinity",
 ): Promise<void> {
   if (records.length === 0) return;
-  const values = [group, ...COLUMNS.map((each) => each.encode(records))];
+  const values = [group, logSince, ...COLUMNS.map((each) => each.encode(records))];
   await tx.query({ name: "accounting.dead-letters", text: INSERT_LETTERS, values });
 }
 
 const INSERT_DUPLICATES = `
-insert into events.duplicate (topic, partition, "offset", source, id, occurred_at, differs)
+insert into events.duplicate as known (topic, partition, "offset", source, id, occurred_at, differs)
 select topic, partition, "offset", source, id, occurred_at, differs = 1
 from unnest($1::text[], $2::int4[], $3::int8[], $4::text[], $5::text[], $6::timestamptz[], $7::int2[])
   as repeat (topic, partition, "offset", source, id, occurred_at, differs)
-on conflict do nothing`;
+on conflict (topic, partition, "offset") do update
+set source = excluded.source, id = excluded.id, occurred_at = excluded.occurred_at, differs = excluded.differs, recorded_at = now()
+where known.recorded_at < $8`;
 
-/** Writes a row for each repeat that is a record of its own; what is only read again is none, and has its row. */
-export async function insertDuplicates(tx: Tx, repeats: readonly Repeat[]): Promise<void> {
+/**
+ * Writes a row for each repeat that is a record of its own; what is only read again is none, and has its row. A row from
+ * before `logSince`, as of a claim, is of a record of another log, and is replaced.
+ */
+export async function insertDuplicates(tx: Tx, repeats: readonly Repeat[], logSince: string): Promise<void> {
   const others = repeats.filter(({ isSamePosition }) => !isSamePosition);
   if (others.length === 0) return;
   const list = <T extends ElementType>(type: T, valueOf: (repeat: Repeat) => ElementValue<T>): Buffer =>
@@ -131,21 +146,29 @@ export async function insertDuplicates(tx: Tx, repeats: readonly Repeat[]): Prom
       list("text", ({ event }) => event.event.id),
       list("timestamptz", ({ event }) => occurredAt(event)),
       list("int2", ({ differs }) => Number(differs)),
+      logSince,
     ],
   });
 }
 
-// The same range again, after a lost COMMIT or in other portions, is the same row.
+// The same range again, after a lost COMMIT or in other portions, is the same row; unless that is of another log.
 const INSERT_SKIPS = `
 insert into consumer.skip as known (group_id, topic, partition, from_offset, to_offset, kind)
 select $1, $2, $3, * from unnest($4::int8[], $5::int8[], $6::text[])
-on conflict (group_id, topic, partition, from_offset)
-do update set to_offset = excluded.to_offset where known.to_offset < excluded.to_offset`;
+on conflict (group_id, topic, partition, from_offset) do update
+set to_offset = excluded.to_offset, kind = case when known.recorded_at < $7 then excluded.kind else known.kind end,
+  recorded_at = case when known.recorded_at < $7 then now() else known.recorded_at end
+where known.recorded_at < $7 or known.to_offset < excluded.to_offset`;
 
-/** Writes a row for each range of a partition that brought no record. */
+/** Writes a row for each range of a claim's partition that brought no record. */
 export async function insertSkips(
   tx: Tx,
-  { group, topic, partition }: { readonly group: string; readonly topic: string; readonly partition: number },
+  {
+    group,
+    topic,
+    partition,
+    logSince,
+  }: Readonly<Record<"group" | "topic" | "logSince", string>> & { readonly partition: number },
   skips: readonly Skip[],
 ): Promise<void> {
   if (skips.length === 0) return;
@@ -168,6 +191,7 @@ export async function insertSkips(
         "text",
         skips.map(({ kind }) => kind),
       ),
+      logSince,
     ],
   });
 }

@@ -22,11 +22,18 @@ export interface Claim {
   readonly generation: bigint;
   /** The offset to read next, as of the take-over; undefined where nothing was ever stored. */
   readonly nextOffset: bigint | undefined;
-  /** The highest nextOffset there ever was. */
+  /** The highest nextOffset there ever was on this log. */
   readonly highWater: bigint | undefined;
+  /** Which log its offsets are of, as of the take-over. undefined: not known yet; {@link REFUSED_LOG}: none that there is. */
+  readonly logId: string | undefined;
+  /** Since when that log is read, as PostgreSQL writes a time: what was recorded before is of another one. */
+  readonly logSince: string;
   /** Who took it. */
   readonly owner: string;
 }
+
+/** Stands for the log of a partition whose log was not the one that was read: no topic has this id. */
+export const REFUSED_LOG = "";
 
 /** What a stretch of a partition came to. Every offset of it is one of the three, so that each is accounted for. */
 export interface Batch {
@@ -62,7 +69,11 @@ insert into consumer.checkpoint as held (group_id, topic, partition, owner, epoc
 values ($1, $2, $3, $4, 1)
 on conflict (group_id, topic, partition)
 do update set epoch = held.epoch + 1, owner = excluded.owner, updated_at = now()
-returning epoch, generation, next_offset, high_water`;
+returning epoch, generation, next_offset, high_water, log_id, log_since::text`;
+
+const SET_LOG = `
+update consumer.checkpoint set log_id = $6, updated_at = now()
+where group_id = $1 and topic = $2 and partition = $3 and epoch = $4 and generation = $5`;
 
 // The epoch is checked by the statement that moves the offset, and its row stays locked until the end of the
 // transaction: a take-over waits for the batch in flight and then begins after it. The same batch again, or a part of
@@ -77,6 +88,8 @@ interface TakeOverRow {
   readonly generation: string;
   readonly next_offset: string | null;
   readonly high_water: string | null;
+  readonly log_id: string | null;
+  readonly log_since: string;
 }
 
 /**
@@ -102,7 +115,19 @@ export async function takeOver(
     generation: BigInt(row.generation),
     nextOffset: row.next_offset === null ? undefined : BigInt(row.next_offset),
     highWater: row.high_water === null ? undefined : BigInt(row.high_water),
+    logId: row.log_id ?? undefined,
+    logSince: row.log_since,
   };
+}
+
+/** Notes which log a claim's offsets are of, or that it is {@link REFUSED_LOG}; false where the claim is fenced. */
+export async function setLog(db: Database, claim: Claim, logId: string): Promise<boolean> {
+  const { rowCount } = await db.pool.query({
+    name: "claims.set-log",
+    text: SET_LOG,
+    values: [claim.group, claim.topic, claim.partition, claim.epoch, claim.generation, logId],
+  });
+  return rowCount === 1;
 }
 
 /**
@@ -115,9 +140,9 @@ export async function persistBatch(db: Database, claim: Claim, batch: Batch): Pr
   const encoded = encodeEvents(batch.events);
   return transaction(db, async (tx) => {
     if (!(await advanceCheckpoint(tx, claim, batch))) return { outcome: "fenced" };
-    const { written, repeated } = await insertEvents(tx, batch.events, encoded);
-    await insertDuplicates(tx, repeated);
-    await insertDeadLetters(tx, claim.group, batch.deadLetters);
+    const { written, repeated } = await insertEvents(tx, batch.events, encoded, claim.logSince);
+    await insertDuplicates(tx, repeated, claim.logSince);
+    await insertDeadLetters(tx, claim.group, batch.deadLetters, claim.logSince);
     await insertSkips(tx, claim, batch.skips);
     const others = repeated.filter(({ isSamePosition }) => !isSamePosition);
     const conflicts = others.filter(({ differs }) => differs).length;

@@ -31,11 +31,13 @@ export function encodeEvents(events: readonly StoredEvent[]): EncodedEvents {
  * Inserts what is not there yet by (source, id, occurred_at), in the order given. Where all of it is new, which is nearly
  * always, it is copied: one statement for each part. Only where a key repeats is that undone and all of it inserted again in a
  * way that absorbs repeats, with the statements that look at those. docs/decisions/persist-speed.md has what either costs.
+ * `logSince`: as of a claim; usually one log is all there ever was.
  */
 export async function insertEvents(
   tx: Tx,
   events: readonly StoredEvent[],
   encoded: EncodedEvents = encodeEvents(events),
+  logSince = "-infinity",
 ): Promise<Inserted> {
   if (events.length === 0 || (await copyEvents(tx, events, encoded)))
     return { written: events, repeated: [] };
@@ -55,7 +57,7 @@ export async function insertEvents(
     // Deleted as it is met, so that what is offered twice is written once.
     (inserted.delete(`${offset} ${partition} ${topic}`) ? written : others).push(each);
   }
-  return { written, repeated: await findRepeats(tx, others) };
+  return { written, repeated: await findRepeats(tx, others, logSince) };
 }
 
 /** False where a key repeats, among the events or with a row: then nothing was written. */

@@ -8,7 +8,7 @@ import { type Tx } from "./tx.ts";
 /** An event that was offered and whose key (source, id, occurred_at) had a row. */
 export interface Repeat {
   readonly event: StoredEvent;
-  /** The row is of this very record: it was stored before, and is only read again. */
+  /** The row is of this very record: it was stored before, off the same log, and is only read again. */
   readonly isSamePosition: boolean;
   /** The payload or an attribute is not the row's: two events have one name. Never of the same record. */
   readonly differs: boolean;
@@ -17,7 +17,8 @@ export interface Repeat {
 const KEYS = `unnest($1::text[], $2::text[], $3::timestamptz[]) with ordinality as offered (source, id, occurred_at, place)`;
 const JOIN = `join events.event as stored using (source, id, occurred_at)`;
 
-const PLACES = `select place, stored.topic, stored.partition, stored."offset" from ${KEYS} ${JOIN}`;
+const PLACES = `
+select place, stored.topic, stored.partition, stored."offset" from ${KEYS} ${JOIN} where stored_at >= $4::timestamptz`;
 
 const COMPARE = `
 select place, stored.time_text,
@@ -31,13 +32,18 @@ ${JOIN}`;
 /**
  * Looks up what is there for events that were not written since their key has a row. What is read again is told by its
  * position alone; only a repeat from elsewhere is compared, in the database, so that its row's payload is not fetched. A
- * row that is gone meanwhile (retention) counts as one that did not differ.
+ * row that is gone meanwhile (retention) counts as one that did not differ. A row from before `logSince` is of another log:
+ * what stands at its offsets now is another record, however alike.
  */
-export async function findRepeats(tx: Tx, events: readonly StoredEvent[]): Promise<readonly Repeat[]> {
+export async function findRepeats(
+  tx: Tx,
+  events: readonly StoredEvent[],
+  logSince: string,
+): Promise<readonly Repeat[]> {
   const { rows } = await tx.query<{ place: string; topic: string; partition: number; offset: string }>({
     name: "repeats.places",
     text: PLACES,
-    values: keysOf(events),
+    values: [...keysOf(events), logSince],
   });
   const same = new Set<StoredEvent>();
   for (const row of rows) {

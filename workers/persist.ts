@@ -1,12 +1,13 @@
 import { type SetAside } from "#kafka/dead-letters.ts";
 import { type ConsumerHandler, type LogRange, type TopicPartition } from "#kafka/ports.ts";
-import { type Claim, takeOver } from "#postgres/claims.ts";
+import { type Claim, REFUSED_LOG, setLog, takeOver } from "#postgres/claims.ts";
 import { type Database } from "#postgres/pool.ts";
 import { createProgressHints } from "#postgres/progress-hints.ts";
 import { type Logger } from "#runtime/log.ts";
 import { type Telemetry } from "#runtime/telemetry.ts";
 
 import { createBatchStore } from "./batch-store.ts";
+import { FencedError } from "./fenced.ts";
 import { describeFailed, type FailedPartition } from "./failed-partitions.ts";
 import { createFindStart } from "./starting-offset.ts";
 
@@ -66,6 +67,10 @@ export function createPersist(options: PersistOptions): Persist {
     telemetry.count("weir.persist.gaps", { topic }, Number(gap));
   }
 
+  async function noteLog(claim: Claim, logId: string): Promise<void> {
+    if (!(await setLog(db, claim, logId))) throw new FencedError(claim);
+  }
+
   /** Does what moves the checkpoint of a partition, and notes where it came to. */
   async function advance(
     { topic, partition }: TopicPartition,
@@ -114,19 +119,24 @@ export function createPersist(options: PersistOptions): Persist {
           partition,
           offset: start.offset,
           by: claim.nextOffset === undefined ? "committed" : "checkpoint",
+          why: start.why,
           logStart: range.start,
           logEnd: range.end,
         };
         progress.set(key, { topic, partition, state: "failed", failure, nextOffset: claim.nextOffset });
-        log.error("A partition failed: its checkpoint is beyond the end of its log", {
+        // For whoever takes it over next, when the log may have grown past the checkpoint.
+        if (start.why === "BEYOND_END" && claim.logId !== REFUSED_LOG) await noteLog(claim, REFUSED_LOG);
+        log.error("A partition failed: its checkpoint is not of its log", {
           topic,
           partition,
           checkpoint: claim.nextOffset,
           committed: range.committed,
           logEnd: range.end,
+          why: start.why,
         });
         throw new Error(describeFailed([failure]));
       }
+      if (claim.logId === undefined && range.topicId !== undefined) await noteLog(claim, range.topicId);
       if (start.gap > 0n) await passGap(claim, range, start.offset, start.gap);
       claims.set(key, claim);
       progress.set(key, { topic, partition, state: "assigned", nextOffset: start.offset });
@@ -150,8 +160,9 @@ export function createPersist(options: PersistOptions): Persist {
 }
 
 const REWIND =
-  "stop the workers, update consumer.checkpoint set next_offset = <the log's start>, generation = generation + 1 where …, " +
-  "and start them; what is stored already is absorbed.";
+  "delete from consumer.skip where kind = 'ELSEWHERE' and …; " +
+  "update consumer.checkpoint set next_offset = <the log's start>, generation = generation + 1 where …; " +
+  "what is stored already is absorbed.";
 
 function keyOf({ topic, partition }: TopicPartition): string {
   return `${topic}/${partition}`;

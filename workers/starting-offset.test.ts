@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
 import { type LogRange } from "#kafka/ports.ts";
-import { type Claim } from "#postgres/claims.ts";
+import { type Claim, REFUSED_LOG } from "#postgres/claims.ts";
 
 import { createFindStart } from "./starting-offset.ts";
 
@@ -18,6 +18,8 @@ function claim(nextOffset: bigint | undefined, change: Partial<Claim> = {}): Cla
     owner: "o",
     nextOffset,
     highWater: nextOffset,
+    logId: undefined,
+    logSince: "-infinity",
     ...change,
   };
 }
@@ -45,7 +47,7 @@ test.each<[string, bigint | undefined, bigint | undefined]>([
   const findStart = createFindStart();
   const log = { ...LOG, committed };
   expect(findStart(claim(nextOffset), log)).toEqual({ outcome: "suspect", offset: 201n });
-  expect(findStart(claim(nextOffset), log)).toEqual({ outcome: "failed", offset: 201n });
+  expect(findStart(claim(nextOffset), log)).toEqual({ outcome: "failed", offset: 201n, why: "BEYOND_END" });
 });
 
 test("goes on where the end was only late to be known", () => {
@@ -55,13 +57,26 @@ test("goes on where the end was only late to be known", () => {
   expect(findStart(claim(202n), { ...LOG, end: 201n })).toMatchObject({ outcome: "suspect" });
 });
 
-test("stays failed though the log grows past the checkpoint, until that is another", () => {
+test.each<[string, LogRange]>([
+  ["longer than the checkpoint", { ...LOG, topicId: "new" }],
+  ["shorter than the checkpoint", { ...LOG, end: 110n, topicId: "new" }],
+])("fails at once where the topic was made anew, its log %s", (_, log) => {
+  const failed = { outcome: "failed", offset: 150n, why: "ANOTHER_TOPIC" };
+  expect(createFindStart()(claim(150n, { logId: "old" }), log)).toEqual(failed);
+});
+
+test.each<[string, string | undefined, string | undefined]>([
+  ["are the same", "id", "id"],
+  ["are not known of a checkpoint of before", undefined, "id"],
+  ["are not known of old brokers", "id", undefined],
+])("starts at the checkpoint where the logs %s", (_, logId, topicId) => {
+  expect(createFindStart()(claim(150n, { logId }), { ...LOG, topicId })).toMatchObject({ offset: 150n });
+});
+
+test("stays failed where the log was refused, though it has grown past the checkpoint, until that is another", () => {
   const findStart = createFindStart();
-  findStart(claim(201n), LOG);
-  findStart(claim(201n), LOG);
-  const grown = { ...LOG, end: 300n };
-  expect(findStart(claim(201n), grown)).toEqual({ outcome: "failed", offset: 201n });
-  expect(findStart(claim(201n, { partition: 4 }), grown)).toMatchObject({ outcome: "start" });
-  expect(findStart(claim(201n, { generation: 2n }), grown)).toMatchObject({ outcome: "start", offset: 201n });
-  expect(findStart(claim(201n), grown)).toMatchObject({ outcome: "start" });
+  const refused = claim(201n, { logId: REFUSED_LOG });
+  const grown = { ...LOG, end: 300n, topicId: "id" };
+  expect(findStart(refused, grown)).toEqual({ outcome: "failed", offset: 201n, why: "BEYOND_END" });
+  expect(findStart(claim(0n, { generation: 2n }), grown)).toMatchObject({ outcome: "start" });
 });

@@ -1,5 +1,5 @@
 import { type LogRange } from "#kafka/ports.ts";
-import { type Claim } from "#postgres/claims.ts";
+import { type Claim, REFUSED_LOG } from "#postgres/claims.ts";
 
 /** Where a partition is to be read from. */
 export type StartingOffset =
@@ -10,10 +10,13 @@ export type StartingOffset =
   | { readonly outcome: "start"; readonly offset: bigint; readonly gap: bigint }
   /** The log ends below `offset`, for the first time: to be looked at once more. */
   | { readonly outcome: "suspect"; readonly offset: bigint }
-  /** It is not the log that was read up to `offset`. Reading on would skip what it holds below. */
-  | { readonly outcome: "failed"; readonly offset: bigint };
+  /**
+   * It is not the log that was read up to `offset`. Reading on would skip what it holds below. BEYOND_END: it ends, or
+   * ended, below `offset`; ANOTHER_TOPIC: its topic was made anew since.
+   */
+  | { readonly outcome: "failed"; readonly offset: bigint; readonly why: "BEYOND_END" | "ANOTHER_TOPIC" };
 
-/** Decides where partitions are to be read from; it remembers those that failed. */
+/** Decides where partitions are to be read from; it remembers those that are suspect. */
 export type FindStart = (claim: Claim, log: LogRange) => StartingOffset;
 
 /**
@@ -21,22 +24,24 @@ export type FindStart = (claim: Claim, log: LogRange) => StartingOffset;
  * says, else at the log's start. Below the log's start it is the start, with a gap. A committed offset without a checkpoint
  * is one too: Weir commits after its checkpoint, so it is another database that knows what became of those records.
  *
- * Beyond the log's end the partition fails, and stays so while the checkpoint is the same: a log that has grown past it
- * in the meantime is still another log. It takes two sightings in a row, since a leader that was just elected may for a
- * moment not know how far its log is replicated.
+ * The partition fails where the topic is not the one that the claim was read from, or where the claim says that its log
+ * was refused before: a log that has grown past the checkpoint in the meantime is still another log. Beyond the log's end
+ * it fails, too; that takes two sightings in a row, since a leader that was just elected may for a moment not know how far
+ * its log is replicated.
  */
 export function createFindStart(): FindStart {
-  const beyondEnd = new Map<string, { readonly mark: string; readonly failed: boolean }>();
+  const beyondEnd = new Map<string, string>();
   return (claim, log) => {
     const offset = claim.nextOffset ?? log.committed ?? log.start;
     const key = `${claim.topic}/${claim.partition}`;
     const mark = `${claim.generation}/${offset}`;
-    const before = beyondEnd.get(key);
-    if (before?.mark === mark && before.failed) return { outcome: "failed", offset };
+    if (claim.logId === REFUSED_LOG) return { outcome: "failed", offset, why: "BEYOND_END" };
+    if (claim.logId !== undefined && log.topicId !== undefined && claim.logId !== log.topicId)
+      return { outcome: "failed", offset, why: "ANOTHER_TOPIC" };
     if (offset > log.end) {
-      const failed = before?.mark === mark;
-      beyondEnd.set(key, { mark, failed });
-      return { outcome: failed ? "failed" : "suspect", offset };
+      if (beyondEnd.get(key) === mark) return { outcome: "failed", offset, why: "BEYOND_END" };
+      beyondEnd.set(key, mark);
+      return { outcome: "suspect", offset };
     }
     beyondEnd.delete(key);
     if (offset < log.start) return { outcome: "start", offset: log.start, gap: log.start - offset };

@@ -81,6 +81,8 @@ test("the first take-over of a partition finds nothing, the next one what was st
     generation: 1n,
     nextOffset: undefined,
     highWater: undefined,
+    logId: undefined,
+    logSince: "-infinity",
   });
   const result = await persistBatch(suite.db, first, batchOf(partition.topic, 5n, 3));
   expect(result).toEqual(stored({ written: 3 }));
@@ -92,6 +94,8 @@ test("the first take-over of a partition finds nothing, the next one what was st
     generation: 1n,
     nextOffset: 8n,
     highWater: 8n,
+    logId: undefined,
+    logSince: "-infinity",
   });
 });
 
@@ -148,8 +152,8 @@ test("a take-over waits for the batch in flight and begins after it", async () =
     await held.query("begin");
     const { event } = batch.events[1]!;
     await held.query(
-      `insert into events.event (source, id, occurred_at, receive_time, "offset", partition, data_size, type, topic, principal, tags, extensions)
-       values ($1, $2, $3, now(), 9, 9, 0, 't', 'other', 'p', '{}', '{}')`,
+      `insert into events.event (source, id, occurred_at, receive_time, "offset", partition, data_size, type, topic, principal, tags, extensions, terms)
+       values ($1, $2, $3, now(), 9, 9, 0, 't', 'other', 'p', '{}', '{}', '{}')`,
       [event.source, event.id, event.time!.text],
     );
     const persisted = persistBatch(suite.db, former, batch);

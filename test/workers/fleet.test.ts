@@ -1,7 +1,7 @@
 import pg from "pg";
 import { expect, test, vi } from "vitest";
 
-import { accountFor, highWaters } from "#postgres/log-audit.ts";
+import { accountFor, passedBy } from "#postgres/log-audit.ts";
 
 import { accepted, type Bench, eventRecord, eventRecords, openBench } from "./bench.ts";
 import { startWorkerProcess, type WorkerProcess } from "./process.ts";
@@ -12,8 +12,8 @@ const soon = { timeout: 40_000, interval: 100 };
 async function unaccounted(bench: Bench): Promise<bigint> {
   const { group, events: topic } = bench;
   let sum = 0n;
-  for (const [partition, to] of await highWaters(bench.db, { group, topic })) {
-    const range = { group, topic, partition, from: 0n, to };
+  for (const [partition, { highWater: to, logSince }] of await passedBy(bench.db, { group, topic })) {
+    const range = { group, topic, partition, from: 0n, to, logSince };
     sum += (await accountFor(bench.db, range, AbortSignal.timeout(10_000))).unaccounted;
   }
   return sum;
@@ -41,8 +41,8 @@ test("a worker that was paused in the midst of a batch wakes up fenced: it write
   await held.connect();
   await held.query("begin");
   await held.query(
-    `insert into events.event (source, id, occurred_at, receive_time, "offset", partition, data_size, type, topic, principal, tags, extensions)
-     values ($1, $2, $3, now(), 9, 9, 0, 't', 'other', 'p', '{}', '{}')`,
+    `insert into events.event (source, id, occurred_at, receive_time, "offset", partition, data_size, type, topic, principal, tags, extensions, terms)
+     values ($1, $2, $3, now(), 9, 9, 0, 't', 'other', 'p', '{}', '{}', '{}')`,
     [event.event.source, event.event.id, event.event.time!.text],
   );
   await bench.publish(eventRecord(bench, event), ...eventRecords(bench, 9));

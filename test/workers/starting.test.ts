@@ -1,6 +1,8 @@
 import { expect, test } from "vitest";
 
+import { type OutgoingRecord } from "#kafka/ports.ts";
 import { persistBatch, takeOver } from "#postgres/claims.ts";
+import { accountFor, passedBy } from "#postgres/log-audit.ts";
 
 import { type Bench, eventRecords, openBench, type Worker } from "./bench.ts";
 
@@ -137,6 +139,97 @@ test("a checkpoint beyond the log's end fails the partition by name, and the oth
   await expect.poll(() => worker.role.fault).toBeUndefined();
   expect(worker.role.failed).toBe(false);
 }, 90_000);
+
+test("a topic made anew fails its partition, however long its log is, and after the cure all of it is stored and audited", async () => {
+  await using bench = await openBench();
+  const undecodable: OutgoingRecord = {
+    topic: bench.events,
+    partition: 0,
+    key: null,
+    value: Buffer.from("no event"),
+    headers: [],
+    timestamp: Date.now(),
+  };
+  const repeated = eventRecords(bench, 2);
+  await bench.publish(...repeated, ...eventRecords(bench, 2), undecodable, repeated[0]!);
+  {
+    await using _worker = bench.work();
+    await expect.poll(() => bench.committed(0), soon).toBe(6n);
+  }
+  expect(await audited(bench)).toEqual({ stored: 4n, duplicates: 1n, deadLetters: 1n, unaccounted: [] });
+
+  // At the offset of a row there is a letter now, of a letter a row, of a repeat a row; and an event that is there already.
+  await bench.broker.remake(bench.events, 1);
+  const same = repeated[1]!;
+  const fresh = eventRecords(bench, 6);
+  await bench.publish(undecodable, same, ...fresh);
+  await using worker = bench.work();
+  await expect.poll(() => worker.persist.progress, soon).toMatchObject([{ state: "failed" }]);
+  expect(worker.role.fault).toMatch(/^FAILED: .* is 6, and the topic was made anew since\./);
+  expect(worker.role.failed).toBe(true);
+  expect(await bench.checkpoint(0)).toBe(6n);
+  expect(await bench.rows()).toBe(4);
+
+  await bench.db.pool.query(/update consumer\.checkpoint [^;]*;/.exec(worker.role.fault ?? "")?.[0] ?? "");
+  expect(await audited(bench)).toMatchObject({ stored: 0n, unaccounted: [] });
+  await expect.poll(() => bench.checkpoint(0), { ...soon, timeout: 40_000 }).toBe(8n);
+  expect(await audited(bench)).toEqual({ stored: 6n, duplicates: 1n, deadLetters: 1n, unaccounted: [] });
+  expect(await bench.rows()).toBe(10);
+
+  // What this log has lost is told, though the other one has rows at the same offsets.
+  await bench.db.pool.query(`delete from events.event where "offset" = 2 and stored_at > $1`, [
+    await logSince(bench),
+  ]);
+  await bench.db.pool.query("delete from consumer.dead_letter");
+  await bench.db.pool.query("delete from events.duplicate");
+  expect(await audited(bench)).toMatchObject({ stored: 5n, unaccounted: [{ from: 0n, to: 3n }] });
+}, 90_000);
+
+test("a log that was shorter is refused by whoever takes the partition over, though it has grown past the checkpoint", async () => {
+  await using bench = await openBench();
+  await bench.publish(...eventRecords(bench, 5));
+  await setCheckpoint(bench, 50n);
+  {
+    await using worker = bench.work();
+    await expect.poll(() => worker.persist.progress, soon).toMatchObject([{ state: "failed" }]);
+  }
+  await bench.publish(...eventRecords(bench, 60));
+  await using next = bench.work();
+  await expect.poll(() => next.persist.progress, soon).toMatchObject([{ state: "failed" }]);
+  expect(next.role.fault).toMatch(/ is 50, and was beyond the log's end, which is 65 by now\./);
+  expect(await bench.rows()).toBe(0);
+}, 60_000);
+
+test("a checkpoint of before takes the log that it meets for its own, once", async () => {
+  await using bench = await openBench();
+  await bench.publish(...eventRecords(bench, 5));
+  await setCheckpoint(bench, 2n);
+  {
+    await using _worker = bench.work();
+    await expect.poll(() => bench.committed(0), soon).toBe(5n);
+  }
+  await bench.broker.remake(bench.events, 1);
+  await bench.publish(...eventRecords(bench, 9));
+  await using worker = bench.work();
+  await expect.poll(() => worker.persist.progress, soon).toMatchObject([{ state: "failed" }]);
+}, 60_000);
+
+async function logSince(bench: Bench): Promise<string> {
+  return (await passedBy(bench.db, { group: bench.group, topic: bench.events })).get(0)!.logSince;
+}
+
+/** What the audit says of partition 0. */
+async function audited(bench: Bench): Promise<unknown> {
+  const known = (await passedBy(bench.db, { group: bench.group, topic: bench.events })).get(0)!;
+  const range = { group: bench.group, topic: bench.events, partition: 0, from: 0n, to: known.highWater };
+  const accounts = await accountFor(
+    bench.db,
+    { ...range, logSince: known.logSince },
+    AbortSignal.timeout(9_000),
+  );
+  const { stored, duplicates, deadLetters, unaccountedRanges: unaccounted } = accounts;
+  return { stored, duplicates, deadLetters, unaccounted };
+}
 
 /** What the checkpoint passed without a record, by its partition. */
 async function skips(bench: Bench): Promise<unknown> {

@@ -11,7 +11,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file weir/admin/v1/accounting.proto.
  */
 export const file_weir_admin_v1_accounting: GenFile = /*@__PURE__*/
-  fileDesc("Ch53ZWlyL2FkbWluL3YxL2FjY291bnRpbmcucHJvdG8SDXdlaXIuYWRtaW4udjEiEQoPQXVkaXRMb2dSZXF1ZXN0IqcCChBBdWRpdExvZ1Jlc3BvbnNlEg0KBWdyb3VwGAEgASgJEg0KBXRvcGljGAIgASgJEhEKCXBhcnRpdGlvbhgDIAEoBRIRCglsb2dfc3RhcnQYBCABKAMSDwoHbG9nX2VuZBgFIAEoAxIXCgpoaWdoX3dhdGVyGAYgASgDSACIAQESDgoGc3RvcmVkGAcgASgDEhIKCmR1cGxpY2F0ZXMYCCABKAMSFAoMZGVhZF9sZXR0ZXJzGAkgASgDEg8KB3NraXBwZWQYCiABKAMSEwoLdW5hY2NvdW50ZWQYCyABKAMSNgoSdW5hY2NvdW50ZWRfcmFuZ2VzGAwgAygLMhoud2Vpci5hZG1pbi52MS5PZmZzZXRSYW5nZUINCgtfaGlnaF93YXRlciInCgtPZmZzZXRSYW5nZRIMCgRmcm9tGAEgASgDEgoKAnRvGAIgASgDMnUKEUFjY291bnRpbmdTZXJ2aWNlEmAKCEF1ZGl0TG9nEh4ud2Vpci5hZG1pbi52MS5BdWRpdExvZ1JlcXVlc3QaHy53ZWlyLmFkbWluLnYxLkF1ZGl0TG9nUmVzcG9uc2UiEZACAYrnGAphZG1pbi5yZWFkMAFiBnByb3RvMw", [file_weir_v1_options]);
+  fileDesc("Ch53ZWlyL2FkbWluL3YxL2FjY291bnRpbmcucHJvdG8SDXdlaXIuYWRtaW4udjEiEQoPQXVkaXRMb2dSZXF1ZXN0Ip4DChBBdWRpdExvZ1Jlc3BvbnNlEg0KBWdyb3VwGAEgASgJEg0KBXRvcGljGAIgASgJEhEKCXBhcnRpdGlvbhgDIAEoBRIRCglsb2dfc3RhcnQYBCABKAMSDwoHbG9nX2VuZBgFIAEoAxIXCgpoaWdoX3dhdGVyGAYgASgDSACIAQESDgoGc3RvcmVkGAcgASgDEhIKCmR1cGxpY2F0ZXMYCCABKAMSFAoMZGVhZF9sZXR0ZXJzGAkgASgDEg8KB3NraXBwZWQYCiABKAMSEwoLdW5hY2NvdW50ZWQYCyABKAMSNgoSdW5hY2NvdW50ZWRfcmFuZ2VzGAwgAygLMhoud2Vpci5hZG1pbi52MS5PZmZzZXRSYW5nZRITCgthbm90aGVyX2xvZxgNIAEoCBIUCgxjb250cmFkaWN0ZWQYDiABKAMSNwoTY29udHJhZGljdGVkX3JhbmdlcxgPIAMoCzIaLndlaXIuYWRtaW4udjEuT2Zmc2V0UmFuZ2USEQoJdW5jaGVja2VkGBAgASgDQg0KC19oaWdoX3dhdGVyIicKC09mZnNldFJhbmdlEgwKBGZyb20YASABKAMSCgoCdG8YAiABKAMydQoRQWNjb3VudGluZ1NlcnZpY2USYAoIQXVkaXRMb2cSHi53ZWlyLmFkbWluLnYxLkF1ZGl0TG9nUmVxdWVzdBofLndlaXIuYWRtaW4udjEuQXVkaXRMb2dSZXNwb25zZSIRkAIBiucYCmFkbWluLnJlYWQwAWIGcHJvdG8z", [file_weir_v1_options]);
 
 /**
  * The request of AuditLog.
@@ -70,8 +70,9 @@ export type AuditLogResponse = Message<"weir.admin.v1.AuditLogResponse"> & {
   logEnd: bigint;
 
   /**
-   * Where the audit ends: every offset below it was passed. Absent where the group has stored nothing of the partition;
-   * then nothing was audited.
+   * Every offset below it was passed. The audit ends there, or at log_end where that is less: then the log has lost its
+   * end, or is not the one that was read. Absent where the group has no checkpoint of the partition, has stored nothing of
+   * it yet, or has read another log (another_log); then nothing was audited.
    *
    * @generated from field: optional int64 high_water = 6;
    */
@@ -118,6 +119,36 @@ export type AuditLogResponse = Message<"weir.admin.v1.AuditLogResponse"> & {
    * @generated from field: repeated weir.admin.v1.OffsetRange unaccounted_ranges = 12;
    */
   unaccountedRanges: OffsetRange[];
+
+  /**
+   * The log is not the one that the group has read: its topic was made anew, or it ended below what was passed. Nothing of
+   * it was stored yet; /readyz of the workers says what to do.
+   *
+   * @generated from field: bool another_log = 13;
+   */
+  anotherLog: boolean;
+
+  /**
+   * Offsets that were passed without a record, by one table, and are a record by another. One of the two is wrong.
+   *
+   * @generated from field: int64 contradicted = 14;
+   */
+  contradicted: bigint;
+
+  /**
+   * Where they are: the first 100 ranges.
+   *
+   * @generated from field: repeated weir.admin.v1.OffsetRange contradicted_ranges = 15;
+   */
+  contradictedRanges: OffsetRange[];
+
+  /**
+   * Offsets without a record, by the table of skips, that were not looked at on the log, since they are too many. Of
+   * each partition 200 ranges are looked at, from everywhere.
+   *
+   * @generated from field: int64 unchecked = 16;
+   */
+  unchecked: bigint;
 };
 
 /**
@@ -164,14 +195,18 @@ export const AccountingService: GenService<{
   /**
    * Compares the log of events with the database, a partition at a time: every offset from the log's start up to where
    * the consumer group has come must be a stored event, a duplicate, a dead letter or a recorded skip. What is none of
-   * them is told as unaccounted. Answers one message a partition, in their order, then ends.
+   * them is told as unaccounted. What is a skip and something else as well is told as a contradiction; and where a skip says
+   * that the log has no record, the log is looked at. Answers one message a partition, in their order, then ends.
+   *
+   * All is accounted for where every partition whose log has anything has a high_water that is not above log_end, nothing
+   * unaccounted and nothing contradicted.
    *
    * It reads PostgreSQL in steps, each bounded, so it may run beside everything else; over a long log it takes minutes,
    * and the caller's deadline bounds it. An event that retention has removed from the store while its record is on the
    * log still is told as unaccounted: keep events longer than the log.
    *
    * Errors: UNAVAILABLE with RetryInfo where PostgreSQL (DATABASE_UNAVAILABLE) or Kafka (KAFKA_UNAVAILABLE) is away or
-   * where as many audits run as may (AUDIT_CAPACITY); DEADLINE_EXCEEDED where a step takes longer than a read may
+   * where as many audits run as may (STREAM_CAPACITY); DEADLINE_EXCEEDED where a step takes longer than a read may
    * (QUERY_TIMEOUT).
    *
    * @generated from rpc weir.admin.v1.AccountingService.AuditLog
