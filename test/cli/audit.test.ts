@@ -127,6 +127,66 @@ test("every offset of the log is a row, a duplicate, a dead letter or a skip; wh
   expect(code).toBe(1);
 });
 
+test("a skip over offsets that have rows is a contradiction, named, with exit code 1", async () => {
+  const { partitions } = await auditJson();
+  const { partition, unaccounted } = partitions[0]!;
+  await db.query("update consumer.checkpoint set next_offset = high_water");
+  const { rows } = await db.query<{ offset: number }>(
+    `select "offset"::int as offset from events.event where partition = $1 order by 1 limit 1`,
+    [partition],
+  );
+  const { offset } = rows[0]!;
+  await db.query(
+    `insert into consumer.skip (group_id, topic, partition, from_offset, to_offset, kind)
+     select group_id, topic, partition, $2::bigint, $2 + 1, 'ELSEWHERE' from consumer.checkpoint where partition = $1`,
+    [partition, offset],
+  );
+  const told = await auditJson();
+  expect(told.code).toBe(1);
+  expect(told.partitions[0]).toMatchObject({
+    contradicted: 1,
+    contradictedRanges: [{ from: offset, to: offset + 1 }],
+    unaccounted,
+  });
+  const { stdout } = await audit();
+  expect(stdout).toContain(
+    `partition 0: offsets ${offset} to ${offset} are recorded as skipped, and as records as well`,
+  );
+  await db.query("delete from consumer.skip where partition = $1 and from_offset = $2", [partition, offset]);
+});
+
+test("a skip that says that the log has no record where it has one is found out on the log", async () => {
+  const before = (await auditJson()).partitions[0]!;
+  const { rows } = await db.query<{ offset: number }>(
+    `delete from events.event where partition = 0 and "offset" = (select max("offset") from events.event where partition = 0)
+     returning "offset"::int as offset`,
+  );
+  const { offset } = rows[0]!;
+  await db.query(
+    `insert into consumer.skip (group_id, topic, partition, from_offset, to_offset, kind)
+     select group_id, topic, partition, $1::bigint, $1 + 1, 'NO_RECORD' from consumer.checkpoint where partition = 0`,
+    [offset],
+  );
+  const { code, partitions } = await auditJson();
+  expect(code).toBe(1);
+  expect(partitions[0]).toMatchObject({
+    unaccounted: Number(before["unaccounted"]) + 1,
+    unchecked: 0,
+    contradicted: 0,
+  });
+  expect(partitions[0]!["unaccountedRanges"]).toContainEqual({ from: offset, to: offset + 1 });
+});
+
+test("a log that is not the one that was read is not audited, and one that ends below what was passed is remarked", async () => {
+  await db.query("update consumer.checkpoint set log_id = 'another' where partition = 0");
+  const { stdout, code } = await audit();
+  expect(stdout).toMatch(/^partition 0: not audited: this is not the log that was read/m);
+  expect(code).toBe(1);
+  const { partitions } = await auditJson();
+  expect(partitions[0]).toMatchObject({ highWater: null, anotherLog: true, unaccounted: 0 });
+  await db.query("update consumer.checkpoint set log_id = null where partition = 0");
+});
+
 test("a log of a hundred thousand offsets is walked in steps, and a gap over a step's border is one", async () => {
   await db.query(
     "update consumer.checkpoint set next_offset = next_offset + 100000, high_water = high_water + 100000 where partition = 1",
@@ -134,9 +194,14 @@ test("a log of a hundred thousand offsets is walked in steps, and a gap over a s
   await db.query("delete from events.event where partition = 1");
   await db.query("delete from events.duplicate where partition = 1");
   const { partitions } = await auditJson();
-  const { logStart, highWater, unaccounted, unaccountedRanges } = partitions[1]!;
-  expect(unaccountedRanges).toEqual([{ from: logStart, to: highWater }]);
-  expect(unaccounted).toBe(highWater);
+  const { logStart, logEnd, highWater, unaccounted, unaccountedRanges } = partitions[1]!;
+  // Beyond its end nothing of this log was passed.
+  expect(unaccountedRanges).toEqual([{ from: logStart, to: logEnd }]);
+  expect(unaccounted).toBe(logEnd);
+  const { stdout } = await audit();
+  expect(stdout).toContain(
+    `partition 1: the log ends at ${String(logEnd)}, and offsets up to ${String(highWater)} were passed`,
+  );
 });
 
 test("the audit needs its scope, and says when it did not come to its end", async () => {
@@ -148,4 +213,12 @@ test("the audit needs its scope, and says when it did not come to its end", asyn
   expect([code, stdout]).toEqual([3, ""]);
   expect(stderr).toContain("lacks the scope admin.read");
   expect((await audit("--timeout", "soon")).code).toBe(2);
+});
+
+test("a partition without a checkpoint is not audited, and that is said, with exit code 1", async () => {
+  await db.query("delete from consumer.checkpoint where partition = 0");
+  const { code, stdout } = await audit();
+  expect(stdout).toMatch(/^partition 0: not audited: the group has no checkpoint/m);
+  expect(stdout).not.toContain("Every offset is accounted for.");
+  expect(code).toBe(1);
 });
