@@ -13,7 +13,7 @@ import {
 import { timestampFrom } from "./timestamp.ts";
 import { encodeUtf8 } from "./utf8.ts";
 
-const OWNER = { group: "g", topic: "t", partitions: 12 };
+const OWNER = { group: "g", topic: "t", partitions: 12, maxMessageBytes: 1_000 };
 const CANDIDATE: ReplayCandidate = {
   group: "g",
   topic: "t",
@@ -35,6 +35,11 @@ const LETTER: DeadLetter = {
   time: timestampFrom(1_700_000_001, 0),
 };
 const READ = { ok: true, value: LETTER } as const;
+/** What the record takes beside its value: the batch, its key, the headers of a replay, and every length. */
+const RECORD_OVERHEAD =
+  61 + 2 + 3 + 6 + 2 + 1 + (1 + 19 + 1 + 1) + (1 + 14 + 1 + "deadLetters/g:t:2:7".length);
+const withValue = (size: number) =>
+  ({ ok: true, value: { ...LETTER, value: new Uint8Array(size) } }) as const;
 const at = (position: Partial<DeadLetter["position"]>, group = "g") =>
   ({ ok: true, value: { ...LETTER, group, position: { ...LETTER.position, ...position } } }) as const;
 
@@ -56,6 +61,9 @@ describe("a plan", () => {
     ["of a letter that was replayed three times", { replays: 3 }, READ, "BUDGET_EXHAUSTED"],
     ["of a number that a sender made up", { attempt: 999_999 }, READ, "BUDGET_EXHAUSTED"],
     ["of a letter that is gone", {}, undefined, "UNDECODABLE"],
+    ["of a record that fits by itself and not with two headers more", {}, withValue(900), "TOO_LARGE"],
+    ["of the largest that fits", {}, withValue(1_000 - RECORD_OVERHEAD), "REPLAY", 1],
+    ["of one byte more", {}, withValue(1_001 - RECORD_OVERHEAD), "TOO_LARGE"],
     ["of a letter that is none", {}, refuse("", "MALFORMED", "It is no JSON."), "UNDECODABLE"],
     ["of a record of the dead-letter topic itself", { group: "", topic: "dlq" }, READ, "UNDECODABLE"],
     ["of another topic's, by the index", { topic: "other" }, READ, "FOREIGN_TOPIC"],

@@ -2,6 +2,7 @@ import { type DeadLetterIdentity, formatDeadLetterName } from "./dead-letter-nam
 import { type DeadLetter } from "./dead-letter.ts";
 import { type KafkaHeader } from "./kafka-binary.ts";
 import { partitionForKey } from "./partition.ts";
+import { BATCH_OVERHEAD, recordSize } from "./record-size.ts";
 import { type Result } from "./reason.ts";
 import { encodeUtf8 } from "./utf8.ts";
 
@@ -27,6 +28,8 @@ export interface ReplayOwner {
   /** The topic of the group's records. */
   readonly topic: string;
   readonly partitions: number;
+  /** The largest record batch that the topic takes, in bytes. */
+  readonly maxMessageBytes: number;
 }
 
 /** What can be done with a candidate. */
@@ -34,7 +37,7 @@ export type ReplayPlan =
   /** `attempt`: which replay of the record it is, from 1 on. */
   | { readonly action: "REPLAY"; readonly attempt: number }
   | {
-      readonly action: "UNDECODABLE" | "FOREIGN_TOPIC" | "BUDGET_EXHAUSTED";
+      readonly action: "UNDECODABLE" | "FOREIGN_TOPIC" | "BUDGET_EXHAUSTED" | "TOO_LARGE";
       /** For a person. */
       readonly why: string;
     };
@@ -78,7 +81,13 @@ export function planReplay(
     const why = `The letter is that of another record: ${formatDeadLetterName({ group, ...position })}.`;
     return { action: "UNDECODABLE", why };
   }
-  return { action: "REPLAY", attempt: nextAttempt(candidate) };
+  const attempt = nextAttempt(candidate);
+  const size = recordSize(toReplayRecord(letter.value, attempt, owner)) + BATCH_OVERHEAD;
+  if (size > owner.maxMessageBytes) {
+    const why = `With the headers of a replay the record takes ${size} bytes, and topic ${owner.topic} takes ${owner.maxMessageBytes}.`;
+    return { action: "TOO_LARGE", why };
+  }
+  return { action: "REPLAY", attempt };
 }
 
 function nextAttempt({ attempt, replays }: ReplayCandidate): number {

@@ -10,8 +10,14 @@ import { transaction } from "./tx.ts";
 /** RUNNING: a worker runs it, or will soon. The last two have ended for good. */
 export type RedriveState = "RUNNING" | "PAUSED" | "COMPLETED" | "CANCELLED";
 
-/** What became of letters: REPLAYED ones are on the log again; the others cannot be replayed, and why. */
-export type RedriveOutcome = "REPLAYED" | "UNDECODABLE" | "FOREIGN_TOPIC" | "BUDGET_EXHAUSTED";
+/** What became of letters: REPLAYED ones are on the log again; REFUSED ones Kafka did not take; the others cannot be replayed, and why. */
+export type RedriveOutcome =
+  | "REPLAYED"
+  | "UNDECODABLE"
+  | "FOREIGN_TOPIC"
+  | "BUDGET_EXHAUSTED"
+  | "TOO_LARGE"
+  | "REFUSED";
 
 /** Letters by outcome; what is absent is none. */
 export type RedriveCounts = Readonly<Partial<Record<RedriveOutcome, number>>>;

@@ -19,7 +19,13 @@ export interface Counters {
   "weir.persist.gaps": { readonly topic: string };
   "weir.dead_letters": { readonly reason: Reason };
   "weir.redrive.letters": {
-    readonly outcome: "replayed" | "undecodable" | "foreign_topic" | "budget_exhausted";
+    readonly outcome:
+      | "replayed"
+      | "undecodable"
+      | "foreign_topic"
+      | "budget_exhausted"
+      | "too_large"
+      | "refused";
   };
   "weir.redrive.chunks": { readonly outcome: "done" | "failed" | "fenced" };
   "weir.dead_letters.reconciled": { readonly outcome: "restored" | "moved" | "foreign" };
@@ -136,7 +142,9 @@ export const COUNTERS: { readonly [N in keyof Counters]: Instrument<Counters[N]>
   "weir.redrive.letters": {
     unit: "{letter}",
     help: "Dead letters that redrives have come past, by what became of them.",
-    labels: { outcome: ["replayed", "undecodable", "foreign_topic", "budget_exhausted"] },
+    labels: {
+      outcome: ["replayed", "undecodable", "foreign_topic", "budget_exhausted", "too_large", "refused"],
+    },
   },
   "weir.redrive.chunks": {
     unit: "{chunk}",

@@ -194,7 +194,12 @@ async function start(context: ProcessContext<(typeof NEEDS)[number]>): Promise<r
     database: adminDatabase,
     admin,
     producer,
-    owner: { group: config.workers.persistGroup, topic: events.name, partitions: events.partitions },
+    owner: {
+      group: config.workers.persistGroup,
+      topic: events.name,
+      partitions: events.partitions,
+      maxMessageBytes: events.maxMessageBytes,
+    },
     retentionMs: events.retentionMs,
     letters,
     scanMs: config.admin.deadLetterScanMs,

@@ -84,7 +84,12 @@ const ROLES: Readonly<
       admin,
       producer: producer(),
       letters,
-      owner: { group: config.workers.persistGroup, topic: events.name, partitions: events.partitions },
+      owner: {
+        group: config.workers.persistGroup,
+        topic: events.name,
+        partitions: events.partitions,
+        maxMessageBytes: events.maxMessageBytes,
+      },
       retentionMs: events.retentionMs,
       name: OWNER,
       telemetry,

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { type DeadLetterIdentity } from "#core/dead-letter-name.ts";
-import { KafkaError, type OutgoingRecord, type Producer, type PublishResult } from "#kafka/ports.ts";
+import { type DeadLetterIdentity, formatDeadLetterName } from "#core/dead-letter-name.ts";
+import { KafkaError, type Producer, type PublishResult } from "#kafka/ports.ts";
 import {
   claimRedrive,
   type Redrive,
@@ -43,7 +43,8 @@ type End = Exclude<RedriveState, "RUNNING"> | "fenced" | "failed" | "stopping";
 /**
  * Runs the group's redrive, where there is one: chunk by chunk, each published whole and then noted in one transaction with
  * the cursor, so that what a crash leaves is taken up by the next worker and at most one chunk is published twice. A claim
- * with an epoch keeps workers apart. What Kafka does not take stops the redrive for a while; nothing is passed over.
+ * with an epoch keeps workers apart. What Kafka refuses for its own sake is counted and passed over; where Kafka takes
+ * nothing, or does not answer, the redrive waits.
  */
 export function createRedriveRole(options: RedriveRoleOptions): Role {
   const { db, owner, name, producer, telemetry, log, leaseMs = LEASE_MS, pollMs = POLL_MS } = options;
@@ -101,13 +102,18 @@ export function createRedriveRole(options: RedriveRoleOptions): Role {
           if (wanted !== "RUNNING") return ended(wanted);
         }
         due = Math.max(due, performance.now());
-        const { replayed, refusal } = await publishAll(producer, chunk);
+        const { replayed, refused, failure } = await publishAll(producer, chunk);
         due += (replayed.length / redrive.maxPerSecond) * 1_000;
-        if (refusal !== undefined) return await failed(refusal, replayed);
+        if (failure !== undefined) return await failed(failure, replayed);
+        for (const [letter, reason] of refused) {
+          const about = { redrive: redrive.id, name: formatDeadLetterName(letter), reason };
+          log.warn("Kafka refused the record of a dead letter, which a redrive passes over", about);
+        }
+        const outcomes = chunk.steps.map((step) => outcomeOf(step, refused));
         claimedAt = performance.now();
         const state = await saveProgress(db, redrive, {
           replayed,
-          counts: addTo(counts, chunk),
+          counts: addTo(counts, outcomes),
           cursor: chunk.cursor,
           isLast: chunk.isLast,
           failure: undefined,
@@ -115,7 +121,7 @@ export function createRedriveRole(options: RedriveRoleOptions): Role {
         });
         if (state === "fenced") return ended(state);
         telemetry.count("weir.redrive.chunks", { outcome: "done" });
-        countLetters(telemetry, chunk);
+        countLetters(telemetry, outcomes);
         cursor = chunk.cursor;
         failures = 0;
         if (state !== "RUNNING") return state;
@@ -158,39 +164,60 @@ export function createRedriveRole(options: RedriveRoleOptions): Role {
   };
 }
 
+/** What became of a chunk's records. */
+interface Published {
+  readonly replayed: readonly DeadLetterIdentity[];
+  /** What Kafka refused for its own sake, and why. */
+  readonly refused: ReadonlyMap<DeadLetterIdentity, string>;
+  /** Why the chunk is not done. */
+  readonly failure: string | undefined;
+}
+
 /**
- * Publishes a chunk's records at once, in their order. Where one is not taken, those are given up that have not been sent,
+ * Publishes a chunk's records at once, in their order. Where Kafka takes none, those are given up that have not been sent,
  * so that what follows does not come before it when the chunk is tried again.
  */
-async function publishAll(
-  producer: Pick<Producer, "publish">,
-  { steps }: Chunk,
-): Promise<{ readonly replayed: readonly DeadLetterIdentity[]; readonly refusal: string | undefined }> {
+async function publishAll(producer: Pick<Producer, "publish">, { steps }: Chunk): Promise<Published> {
   const giveUp = new AbortController();
-  let refusal: string | undefined;
-  const publish = async (record: OutgoingRecord): Promise<PublishResult> => {
+  let failure: string | undefined;
+  const publish = async ({ letter, record }: ReplayStep): Promise<PublishResult> => {
     const result = await producer.publish(record, giveUp.signal);
-    if (result.outcome !== "acknowledged" && refusal === undefined) {
-      refusal = `${result.outcome === "refused" ? "Kafka did not take a record" : "It is not known whether Kafka took a record"}: ${result.detail}`;
-      giveUp.abort();
-    }
+    if (result.outcome === "acknowledged" || isOfRecord(result) || failure !== undefined) return result;
+    const what = result.outcome === "refused" ? "Kafka did not take" : "It is not known whether Kafka took";
+    failure = `${what} the record of ${formatDeadLetterName(letter)}: ${result.detail}`;
+    giveUp.abort();
     return result;
   };
   const sent = steps.flatMap((step) =>
-    step.action === "REPLAY" ? [{ letter: step.letter, result: publish(step.record) }] : [],
+    step.action === "REPLAY" ? [{ step, published: publish(step) }] : [],
   );
   const replayed: DeadLetterIdentity[] = [];
-  for (const { letter, result } of sent) if ((await result).outcome === "acknowledged") replayed.push(letter);
-  return { replayed, refusal };
+  const refused = new Map<DeadLetterIdentity, string>();
+  for (const { step, published } of sent) {
+    const result = await published;
+    if (result.outcome === "acknowledged") replayed.push(step.letter);
+    else if (isOfRecord(result)) refused.set(step.letter, result.detail);
+  }
+  return { replayed, refused, failure };
 }
 
-function outcomeOf({ action }: ChunkStep): RedriveOutcome {
-  return action === "REPLAY" ? "REPLAYED" : action;
+type ReplayStep = Extract<ChunkStep, { readonly action: "REPLAY" }>;
+
+function isOfRecord(result: PublishResult): boolean {
+  return result.outcome === "refused" && result.isOfRecord;
+}
+
+function outcomeOf({ action, letter }: ChunkStep, refused: Published["refused"]): RedriveOutcome {
+  if (action !== "REPLAY") return action;
+  return refused.has(letter) ? "REFUSED" : "REPLAYED";
 }
 
 /** Adds the letters of a chunk, and answers all that there are by now. */
-function addTo(counts: Partial<Record<RedriveOutcome, number>>, { steps }: Chunk): RedriveCounts {
-  for (const step of steps) counts[outcomeOf(step)] = (counts[outcomeOf(step)] ?? 0) + 1;
+function addTo(
+  counts: Partial<Record<RedriveOutcome, number>>,
+  outcomes: readonly RedriveOutcome[],
+): RedriveCounts {
+  for (const outcome of outcomes) counts[outcome] = (counts[outcome] ?? 0) + 1;
   return counts;
 }
 
@@ -204,9 +231,11 @@ const OUTCOMES = {
   UNDECODABLE: "undecodable",
   FOREIGN_TOPIC: "foreign_topic",
   BUDGET_EXHAUSTED: "budget_exhausted",
+  TOO_LARGE: "too_large",
+  REFUSED: "refused",
 } as const;
 
-function countLetters(telemetry: Telemetry, { steps }: Chunk): void {
-  for (const [outcome, own] of Map.groupBy(steps, outcomeOf))
+function countLetters(telemetry: Telemetry, outcomes: readonly RedriveOutcome[]): void {
+  for (const [outcome, own] of Map.groupBy(outcomes, (each) => each))
     telemetry.count("weir.redrive.letters", { outcome: OUTCOMES[outcome] }, own.length);
 }

@@ -225,6 +225,8 @@ function toCounts(counts: Redrive["counts"]): NonNullable<RedriveMessage["counts
     undecodable: BigInt(counts.UNDECODABLE ?? 0),
     foreignTopic: BigInt(counts.FOREIGN_TOPIC ?? 0),
     budgetExhausted: BigInt(counts.BUDGET_EXHAUSTED ?? 0),
+    tooLarge: BigInt(counts.TOO_LARGE ?? 0),
+    refused: BigInt(counts.REFUSED ?? 0),
   };
 }
 

@@ -34,11 +34,16 @@ export type StepMessage = MessageInitShape<typeof ReplayStepSchema>;
 export interface Run {
   readonly steps: StepMessage[];
   readonly published: number;
+  /** Records that the log refused for their own sake. */
+  readonly refused: number;
   readonly stoppedAt?: string;
   readonly stopReason?: Reason;
 }
 
-/** Publishes one letter after another, each once the one before is on the log and noted. */
+/**
+ * Publishes one letter after another, each once the one before is on the log and noted. What is refused for its own sake is
+ * passed over; what would befall the next one as well ends the run.
+ */
 export async function runPlan(
   options: RunOptions,
   plan: readonly Step[],
@@ -48,6 +53,7 @@ export async function runPlan(
   const signal = AbortSignal.any([context.signal, timeToAnswer(context)]);
   const steps: StepMessage[] = [];
   let published = 0;
+  let refused = 0;
   let stop: { readonly at: string; readonly reason: Reason } | undefined;
   for (const step of plan) {
     const { letter, name } = step;
@@ -61,12 +67,13 @@ export async function runPlan(
     const done = signal.aborted ? timeUsedUp : await publish(options, letter, step.plan.attempt, signal);
     Object.assign(message, done.message);
     if (done.message.outcome === ReplayOutcome.PUBLISHED) published += 1;
+    if (done.message.outcome === ReplayOutcome.REFUSED && done.stop === undefined) refused += 1;
     if (done.stop !== undefined) stop = { at: name, reason: done.stop };
     // However the call ends, this much was done.
-    if (note !== undefined) note.outcome = { published };
+    if (note !== undefined) note.outcome = { published, refused };
   }
   if (note !== undefined && stop !== undefined) note.result = stop.reason;
-  return { steps, published, ...(stop && { stoppedAt: stop.at, stopReason: stop.reason }) };
+  return { steps, published, refused, ...(stop && { stoppedAt: stop.at, stopReason: stop.reason }) };
 }
 
 function timeToAnswer(context: HandlerContext): AbortSignal {
@@ -76,7 +83,7 @@ function timeToAnswer(context: HandlerContext): AbortSignal {
 
 /** What became of one letter, and why the run stops with it, where it does. */
 interface Done {
-  readonly message: Pick<StepMessage, "outcome" | "why" | "position">;
+  readonly message: Pick<StepMessage, "action" | "attempt" | "outcome" | "why" | "position">;
   readonly stop?: Reason;
 }
 
@@ -85,7 +92,7 @@ const timeUsedUp: Done = {
   stop: "DEADLINE_EXCEEDED",
 };
 
-function refused(why: string): Done {
+function unavailable(why: string): Done {
   return { message: { outcome: ReplayOutcome.REFUSED, why }, stop: "PRODUCER_UNAVAILABLE" };
 }
 
@@ -100,19 +107,24 @@ async function publish(
     read = await abortable(readWhole(options, letter), signal);
   } catch (error) {
     if (signal.aborted) return timeUsedUp;
-    if (error instanceof KafkaError) return refused(`The letter could not be read: ${error.message}`);
+    if (error instanceof KafkaError) return unavailable(`The letter could not be read: ${error.message}`);
     throw error;
   }
   // The letter may have left the topic since the plan was made, and what is published is what was judged.
   const plan = planReplay(letter, read, options.owner);
-  if (plan.action !== "REPLAY" || !read?.ok) return refused("why" in plan ? plan.why : "");
+  if (plan.action !== "REPLAY" || !read?.ok) {
+    const why = "why" in plan ? plan.why : "";
+    return { message: { action: ACTIONS[plan.action], attempt: 0, outcome: ReplayOutcome.REFUSED, why } };
+  }
   const record = replayRecord(read.value, attempt, options.owner, options.retentionMs);
   const result = await options.producer.publish(record, signal);
   switch (result.outcome) {
     case "acknowledged":
       return noteReplay(options, letter, result.position);
     case "refused":
-      return refused(`Nothing was published: ${result.detail}`);
+      return result.isOfRecord
+        ? { message: { outcome: ReplayOutcome.REFUSED, why: `Kafka refused the record: ${result.detail}` } }
+        : unavailable(`Nothing was published: ${result.detail}`);
     case "unknown": {
       const why = `It was sent and not acknowledged, so it may be on the log: ${result.detail}`;
       return { message: { outcome: ReplayOutcome.UNKNOWN, why }, stop: "PUBLISH_OUTCOME_UNKNOWN" };
@@ -146,6 +158,7 @@ const ACTIONS: Readonly<Record<Step["plan"]["action"], ReplayAction>> = {
   FOREIGN_TOPIC: ReplayAction.FOREIGN_TOPIC,
   BUDGET_EXHAUSTED: ReplayAction.BUDGET_EXHAUSTED,
   NOT_FOUND: ReplayAction.NOT_FOUND,
+  TOO_LARGE: ReplayAction.TOO_LARGE,
 };
 
 /** A step as a message, before anything is done. */

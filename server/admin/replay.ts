@@ -33,7 +33,7 @@ export function createReplay(options: ReplayOptions) {
         names.length > 0 ? await planNamed(options, names) : await planChosen(options, choice, limit);
       if (!isDry && names.length > 0) refuseUnsatisfiable(plan.steps);
       const { steps, ...run } = isDry
-        ? { steps: plan.steps.map(toMessage), published: 0 }
+        ? { steps: plan.steps.map(toMessage), published: 0, refused: 0 }
         : await runPlan(options, plan.steps, context);
       const skipped = plan.steps.filter((step) => step.plan.action !== "REPLAY").length;
       const { scanned, truncated } = plan;

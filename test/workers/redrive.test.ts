@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 
 import { expect, test } from "vitest";
 
+import { type OutgoingRecord } from "#kafka/ports.ts";
 import { topicTable } from "#kafka/topics.ts";
 import {
   controlRedrive,
@@ -23,7 +24,11 @@ import { startWorkerProcess } from "./process.ts";
 const soon = { timeout: 25_000, interval: 25 };
 
 /** Makes as many dead letters, of events of four keys. */
-async function letters(bench: Bench, count: number): Promise<void> {
+async function letters(
+  bench: Bench,
+  count: number,
+  change: (record: OutgoingRecord, index: number) => OutgoingRecord = (record) => record,
+): Promise<void> {
   const { connection, log, telemetry } = bench.broker;
   await using producer = kafkaClient.createProducer({
     connection,
@@ -32,7 +37,7 @@ async function letters(bench: Bench, count: number): Promise<void> {
     telemetry,
   });
   const records = Array.from({ length: count }, (_, index) =>
-    eventRecord(bench, accepted({ id: `${index}`, source: `/key/${index % 4}` })),
+    change(eventRecord(bench, accepted({ id: `${index}`, source: `/key/${index % 4}` })), index),
   );
   await makeDeadLetters({ ...bench, producer, deadLettersPartitions: 1 }, records);
 }
@@ -54,6 +59,10 @@ async function start(bench: Bench, change: Partial<RedriveOrder> = {}): Promise<
   const { begun } = await startRedrive(bench.db, order(bench, change));
   if (begun === undefined) throw new Error("another has not ended");
   return begun;
+}
+
+function idOf({ headers }: OutgoingRecord): string {
+  return Buffer.from(headers.find(([name]) => name === "ce_id")?.[1] ?? []).toString();
 }
 
 interface Running extends AsyncDisposable {
@@ -88,7 +97,7 @@ function run(bench: Bench, change: Partial<RedriveRoleOptions> = {}): Running {
     admin,
     producer,
     letters: { name: bench.deadLetters, partitions: 1 },
-    owner: { group: bench.group, topic: bench.events, partitions: bench.partitions },
+    owner: { group: bench.group, topic: bench.events, partitions: bench.partitions, maxMessageBytes },
     retentionMs: 7 * 24 * 3_600_000,
     name: `test/${randomUUID()}`,
     telemetry,
@@ -272,7 +281,7 @@ test("of two workers one runs it, and one whose claim is lost publishes and writ
   expect(ids.length).toBeLessThanOrEqual(350);
 });
 
-test("what Kafka does not take stops it with the reason, and it goes on by itself without a gap", async () => {
+test("where Kafka takes nothing it waits, names the letter and the reason, and goes on without a gap", async () => {
   await using bench = await openBench();
   await letters(bench, 40);
   const redrive = await start(bench, { maxPerSecond: 10 });
@@ -286,12 +295,10 @@ test("what Kafka does not take stops it with the reason, and it goes on by itsel
   });
   await using _running = run(bench, {
     producer: {
-      // A record of the middle of a chunk is too large for the topic.
+      // From the middle of a chunk on its topic is not there.
       publish: (record, signal) =>
         producer.publish(
-          isAway && String(record.headers.find(([name]) => name === "ce_id")?.[1]).endsWith("5")
-            ? { ...record, value: new Uint8Array(2_000_000) }
-            : record,
+          isAway && idOf(record).endsWith("5") ? { ...record, topic: "not-there" } : record,
           signal,
         ),
     },
@@ -300,7 +307,9 @@ test("what Kafka does not take stops it with the reason, and it goes on by itsel
   isAway = true;
   await expect
     .poll(async () => (await seen(bench, redrive)).error, soon)
-    .toContain("Kafka did not take a record");
+    .toMatch(
+      /^Kafka did not take the record of deadLetters\/.*5: this producer was not made for topic not-there$/,
+    );
   const { state, cursor, failures } = await seen(bench, redrive);
   expect(state).toBe("RUNNING");
   expect(failures).toBeGreaterThan(0);
@@ -309,6 +318,48 @@ test("what Kafka does not take stops it with the reason, and it goes on by itsel
   await expect.poll(async () => (await seen(bench, redrive)).state, soon).toBe("COMPLETED");
   expect(await seen(bench, redrive)).toMatchObject({ error: undefined, counts: { REPLAYED: 40 } });
   expect(new Set(await replayedIds(bench))).toEqual(new Set(upTo(40)));
+});
+
+test("a record that is refused for its own sake is counted and passed over, and so is one too large to be sent", async () => {
+  await using bench = await openBench();
+  await letters(bench, 40, (record, index) =>
+    // The topic has taken it, and not with the headers of a replay.
+    index === 7 ? { ...record, value: new Uint8Array(2 * 1024 * 1024 - 61 - 200) } : record,
+  );
+  const redrive = await start(bench);
+  const { connection, log, telemetry } = bench.broker;
+  await using producer = kafkaClient.createProducer({
+    connection,
+    topics: [{ name: bench.events, maxMessageBytes: 16 * 1024 * 1024 }],
+    log,
+    telemetry,
+  });
+  await using running = run(bench, {
+    producer: {
+      // The broker itself refuses them, each in a batch with others.
+      publish: (record, signal) =>
+        producer.publish(
+          idOf(record).endsWith("5") ? { ...record, value: new Uint8Array(3_000_000) } : record,
+          signal,
+        ),
+    },
+  });
+  await expect.poll(async () => (await seen(bench, redrive)).state, soon).toBe("COMPLETED");
+  expect(await seen(bench, redrive)).toMatchObject({
+    error: undefined,
+    counts: { REPLAYED: 35, REFUSED: 4, TOO_LARGE: 1 },
+  });
+  const left = [5, 7, 15, 25, 35];
+  expect((await replayedIds(bench)).toSorted((a, b) => a - b)).toEqual(
+    upTo(40).filter((id) => !left.includes(id)),
+  );
+  const { rows } = await bench.db.pool.query<{ offset: string }>(
+    'select "offset" from consumer.dead_letter where replayed_at is null order by "offset"',
+  );
+  expect(rows.map(({ offset }) => Number(offset))).toEqual(left);
+  expect(await running.metric('weir_redrive_letters_total{outcome="too_large"}')).toBe(1);
+  expect(await running.metric('weir_redrive_letters_total{outcome="refused"}')).toBe(4);
+  expect(running.lines().filter((line) => line.includes("which a redrive passes over"))).toHaveLength(4);
 });
 
 test("killed midway it is taken up by another worker, and every record is a row exactly once", async () => {
