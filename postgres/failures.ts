@@ -8,18 +8,20 @@ export type FailureClass = "data" | "unavailable" | "operations";
 
 /** By SQLSTATE, the longest prefix first; what is not listed is "operations". */
 const BY_SQLSTATE: Readonly<Record<string, FailureClass>> = {
-  // A unique violation is a duplicate that an insert failed to absorb; a check violation is how a missing partition shows.
-  "23505": "operations",
-  "23514": "operations",
-  // Of a binary COPY whose framing is wrong: our encoder's fault, whatever the record.
+  // A binary COPY whose framing is wrong, a value in a form that its column has not, a null where none may be: the fault of
+  // our encoder, or of a column that changed, whatever the record.
   "22P04": "operations",
+  "22P03": "operations",
+  "22004": "operations",
   // Program limit exceeded: a value too large for an index, a statement or value too deep for a parser.
   "54000": "data",
   "54001": "data",
   "57P": "unavailable", // operator intervention: shutdown, crash, starting up
   "08": "unavailable", // connection exception
   "22": "data", // data exception
-  "23": "data", // integrity constraint violation
+  // Integrity constraint violation: none of Weir's constraints is about what a record brings along, so it says something of
+  // the schema, as one that is newer than this code, or of somebody's own constraint.
+  "23": "operations",
   "53": "unavailable", // insufficient resources: memory, disk, connections
 };
 

@@ -88,14 +88,31 @@ export async function migrate(options: MigrateOptions): Promise<readonly string[
  * one. Asks on the connection of the probes, and rejects with what it said where the database does not answer.
  */
 export async function pendingMigrations(db: Pick<Database, "probes">): Promise<readonly string[]> {
+  return (await compareSchema(db)).pending;
+}
+
+/** How the schema of a database differs from that of this code, by the names of the files. */
+export interface SchemaDifference {
+  /** The database has not had these yet. */
+  readonly pending: readonly string[];
+  /** It has had these, of a later version. */
+  readonly unknown: readonly string[];
+}
+
+/** As {@link pendingMigrations}, in both directions. */
+export async function compareSchema(db: Pick<Database, "probes">): Promise<SchemaDifference> {
   const names = await migrationNames(MIGRATIONS);
   const history = await db.probes.query<{ there: boolean }>(
     "select to_regclass('migration.applied') is not null as there",
   );
-  if (!history.rows[0]!.there) return names;
+  if (!history.rows[0]!.there) return { pending: names, unknown: [] };
   const { rows } = await db.probes.query<{ name: string }>("select name from migration.applied");
   const applied = new Set(rows.map(({ name }) => name));
-  return names.filter((name) => !applied.has(name));
+  const known = new Set(names);
+  return {
+    pending: names.filter((name) => !applied.has(name)),
+    unknown: [...applied].filter((name) => !known.has(name)).toSorted(),
+  };
 }
 
 async function makePartitions(url: string, now: Date, logger: Logger): Promise<void> {

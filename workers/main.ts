@@ -155,7 +155,8 @@ async function start(context: Context): Promise<readonly Service[]> {
       }),
     ));
   const roles = workers.roles.map((name) => ROLES[name](context, { db, client, admin, producer }));
-  const services: Service[] = [createSchemaGate(db, log.scope("schema")), ...roles];
+  const schema = createSchemaGate(db, log.scope("schema"));
+  const services: Service[] = [schema, ...roles];
   if (workers.port === undefined) return services;
   const page = createStatusPage({
     host: config.process.host,
@@ -165,6 +166,7 @@ async function start(context: Context): Promise<readonly Service[]> {
       kafka: () => admin.probe(topicTable(config.topics).map(({ name }) => name)),
       postgresql: () => probe(db),
     },
+    notes: () => (schema.ahead === undefined ? [] : [schema.ahead]),
     telemetry,
     stopping,
     log: log.scope("status"),

@@ -15,6 +15,8 @@ export interface StatusPageOptions {
   readonly port: number;
   readonly roles: readonly Role[];
   readonly dependencies: Readonly<Record<Dependency, Probe>>;
+  /** What people should know and is no fault. */
+  readonly notes: () => readonly string[];
   readonly telemetry: Telemetry;
   /** Raised when the process begins to stop: nothing is ready from then on. */
   readonly stopping: AbortSignal;
@@ -99,7 +101,7 @@ export function createStatusPage(options: StatusPageOptions): Service {
  * In the shape of the server's: every role with its reasons, every dependency; and whether a role waits for a person. 503
  * unless all roles do their work.
  */
-async function readiness({ roles, dependencies, stopping }: StatusPageOptions): Promise<Answer> {
+async function readiness({ roles, dependencies, notes, stopping }: StatusPageOptions): Promise<Answer> {
   const faults = { kafka: await ask(dependencies.kafka), postgresql: await ask(dependencies.postgresql) };
   const services = roles.map((role) => {
     const missing = role.dependencies.flatMap((name) =>
@@ -120,6 +122,7 @@ async function readiness({ roles, dependencies, stopping }: StatusPageOptions): 
         reason === undefined ? { ready: true } : { ready: false, reason },
       ]),
     ),
+    notes: notes(),
   });
 }
 

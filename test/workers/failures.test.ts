@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 
 import { type OutgoingRecord } from "#kafka/ports.ts";
 
+import { type KeptLog } from "../kafka/broker.ts";
 import { readTopic } from "../support/topic.ts";
 import { accepted, type Bench, eventRecord, eventRecords, openBench, type Worker } from "./bench.ts";
 
@@ -59,10 +60,6 @@ const DATA: readonly (readonly [sqlstate: string, what: string])[] = [
   ["22021", "character not in repertoire"],
   ["22P02", "invalid text representation"],
   ["22P05", "untranslatable character"],
-  ["23000", "integrity constraint violation"],
-  ["23502", "not null violation"],
-  ["23503", "foreign key violation"],
-  ["23P01", "exclusion violation"],
   ["54000", "program limit exceeded"],
   ["54001", "statement too complex"],
 ];
@@ -84,8 +81,14 @@ test.each(DATA)("%s (%s): the record alone is a dead letter, its neighbours are 
 
 const OTHER: readonly (readonly [sqlstate: string, what: string])[] = [
   ["08006", "connection failure"],
+  ["22004", "null value not allowed"],
+  ["22P03", "invalid binary representation"],
+  ["23000", "integrity constraint violation"],
+  ["23502", "not null violation, as of a schema that is newer"],
+  ["23503", "foreign key violation"],
   ["23505", "unique violation, which is a duplicate"],
   ["23514", "check violation, which is how a missing partition shows"],
+  ["23P01", "exclusion violation"],
   ["25006", "read-only transaction"],
   ["40001", "serialization failure"],
   ["40P01", "deadlock"],
@@ -112,10 +115,13 @@ test.each(OTHER)(
     await bench.publish(...neighbours, ...eventRecords(bench, 3, 1));
     await using worker = bench.work();
     await expect.poll(() => bench.committed(1), soon).toBe(3n);
-    await expect
-      .poll(() => worker.persist.progress, soon)
-      .toContainEqual(expect.objectContaining({ partition: 0, state: "stopped" }));
-    const tries = worker.log.lines.filter(([, message]) => message.includes("is tried again"));
+    const tried = (): KeptLog["lines"] =>
+      worker.log.lines.filter(([, message]) => message.includes("is tried again"));
+    await expect.poll(() => tried().length, soon).toBeGreaterThanOrEqual(3);
+    expect(worker.persist.progress).toContainEqual(
+      expect.objectContaining({ partition: 0, state: "stopped" }),
+    );
+    const tries = tried();
     expect(tries.slice(0, 3).map(([, message]) => message)).toEqual([
       "A batch could not be stored and is tried again",
       "A batch could not be stored and is tried again",
