@@ -4,7 +4,7 @@ import { toMicros } from "#core/timestamp.ts";
 
 import { type ElementType, type ElementValue, encodeArray } from "./binary-format.ts";
 import { occurredAt } from "./event-values.ts";
-import { PREVIEW_BYTES, toMicrosWithin, toText } from "./record-values.ts";
+import { cutText, LETTER_TEXT_BYTES, PREVIEW_BYTES, toMicrosWithin, toText } from "./record-values.ts";
 import { type Repeat } from "./repeats.ts";
 import { type Tx } from "./tx.ts";
 
@@ -61,6 +61,16 @@ function column<T extends ElementType>(
   return { name, type, encode: (records) => encodeArray(type, records.map(valueOf)) };
 }
 
+function bounded(
+  name: keyof typeof LETTER_TEXT_BYTES,
+  textOf: (record: SetAsideRecord) => string | undefined,
+): Column {
+  return column(name, "text", (record) => {
+    const text = textOf(record);
+    return text === undefined ? undefined : cutText(toText(text), LETTER_TEXT_BYTES[name]);
+  });
+}
+
 const COLUMNS: readonly Column[] = [
   column("topic", "text", ({ position }) => position.topic),
   column("partition", "int4", ({ position }) => position.partition),
@@ -70,16 +80,16 @@ const COLUMNS: readonly Column[] = [
   column("event_time", "timestamptz", ({ event }) => event?.time && toMicros(event.time)),
   column("attempt", "int4", ({ attempt }) => attempt),
   column("reason", "text", ({ reason }) => reason),
-  column("detail", "text", ({ detail }) => toText(detail)),
+  bounded("detail", ({ detail }) => detail),
   column("letter_topic", "text", ({ letter }) => letter.topic),
   column("letter_partition", "int4", ({ letter }) => letter.partition),
   column("letter_offset", "int8", ({ letter }) => letter.offset),
   column("value_size", "int4", ({ value }) => value?.byteLength),
-  column("source", "text", ({ event }) => event && toText(event.source)),
-  column("id", "text", ({ event }) => event && toText(event.id)),
-  column("type", "text", ({ event }) => event && toText(event.type)),
-  column("subject", "text", ({ event }) => event?.subject && toText(event.subject)),
-  column("principal", "text", ({ principal }) => principal && toText(principal)),
+  bounded("source", ({ event }) => event?.source),
+  bounded("id", ({ event }) => event?.id),
+  bounded("type", ({ event }) => event?.type),
+  bounded("subject", ({ event }) => event?.subject),
+  bounded("principal", ({ principal }) => principal),
   column("preview", "bytea", ({ value }) => value?.subarray(0, PREVIEW_BYTES)),
 ];
 

@@ -4,7 +4,7 @@ import { type LogPosition } from "#core/event.ts";
 import { insertDeadLetters, type SetAsideRecord } from "./accounting.ts";
 import { type ElementType, type ElementValue, encodeArray } from "./binary-format.ts";
 import { type Database } from "./pool.ts";
-import { PREVIEW_BYTES, toMicrosWithin, toText } from "./record-values.ts";
+import { cutText, LETTER_TEXT_BYTES, PREVIEW_BYTES, toMicrosWithin, toText } from "./record-values.ts";
 import { transaction, type Tx } from "./tx.ts";
 
 /** How far a partition of the dead-letter topic has been read. */
@@ -99,7 +99,7 @@ async function insertForeign(tx: Tx, records: readonly ForeignRecord[]): Promise
       list("int4", ({ partition }) => partition),
       list("int8", ({ offset }) => offset),
       list("timestamptz", ({ timestamp }) => toMicrosWithin(timestamp)),
-      list("text", ({ why }) => toText(why)),
+      list("text", ({ why }) => cutText(toText(why), LETTER_TEXT_BYTES.detail)),
       list("int4", ({ value }) => value?.byteLength),
       list("bytea", ({ key }) => key?.subarray(0, PREVIEW_BYTES)),
       list("bytea", ({ value }) => value?.subarray(0, PREVIEW_BYTES)),

@@ -104,7 +104,7 @@ test("whatever a record brings, PostgreSQL takes the row of its letter", async (
       detail: "\uFFFD\uFFFD",
       principal: "\uFFFD",
       source: "\uFFFD",
-      id: long,
+      id: `${long.slice(0, 512)}…`,
       type: "\uFFFD",
       subject: "a\uFFFDb",
       record_time: "9999-12-31T23:59:59.999+00:00",

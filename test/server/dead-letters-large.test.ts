@@ -9,6 +9,37 @@ const suite = usePoisoned();
 
 const TOPIC_LIMIT = 2 * 1024 * 1024;
 
+const text = (value: string): Buffer => Buffer.from(value);
+
+test("a list has no more of hostile names than it may, and they are found by their beginning", async () => {
+  const source = `/hostile/${"x".repeat(1_880_000)}`;
+  const records = Array.from({ length: 5 }, (_, index) => ({
+    value: text("1"),
+    headers: [
+      ["ce_specversion", text("1.0")],
+      ["ce_id", text(`h${index}`)],
+      ["ce_source", text(source)],
+      ["ce_type", text("t")],
+      ["ce_time", text(new Date().toISOString())],
+    ] satisfies RecordHeader[],
+  }));
+  await publish(suite.weir, records);
+  await suite.untilListed(5);
+  const list = (filter: string) =>
+    suite.clients.deadLetters.listDeadLetters({ filter, reason: "UNPERSISTABLE" });
+  const { deadLetters } = await list("");
+  expect(deadLetters).toHaveLength(5);
+  for (const { event, detail } of deadLetters) {
+    expect(event).toMatch(/^events\/%2Fhostile%2Fx{1015}%E2%80%A6:h\d$/);
+    expect(detail.length).toBeLessThan(2_100);
+  }
+  expect((await list(`source:"/hostile/xxx*"`)).deadLetters).toHaveLength(5);
+  // It is not the event of the cut name.
+  expect((await list(`source="/hostile/${"x".repeat(1_015)}"`)).deadLetters).toHaveLength(0);
+  const { deadLetter } = await suite.clients.deadLetters.getDeadLetter({ name: deadLetters[0]!.name });
+  expect(Buffer.from(deadLetter!.record!.headers[2]!.value!).toString()).toBe(source);
+}, 60_000);
+
 test("what is too large to be replayed is known beforehand, and stops no other", async () => {
   const reason = "UNKNOWN_MODE";
   const headers = Array.from({ length: 600_000 }, (): RecordHeader => ["", null]);

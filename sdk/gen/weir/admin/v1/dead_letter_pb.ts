@@ -146,7 +146,8 @@ export type ListDeadLettersRequest = Message<"weir.admin.v1.ListDeadLettersReque
   /**
    * Which dead letters; empty: all. The filter language of docs/filter.md, with the fields that the index has:
    *
-   * - id, source, type, subject: of the record's event, where it had one (only of the reason UNPERSISTABLE);
+   * - id, source, type, subject: of the record's event, where it had one (only of the reason UNPERSISTABLE). The index keeps
+   *   512, 1,024, 256 and 1,024 bytes of them, and "…" in place of the rest: what is longer is found by its beginning alone;
    * - time: when the record was set aside, which is DeadLetter.time;
    * - receive_time: the record's own timestamp, which is LogOrigin.record_time;
    * - partition, offset: where the record stands that failed; of a foreign record: where it stands in the dead-letter topic.
@@ -293,7 +294,7 @@ export type DeadLetter = Message<"weir.admin.v1.DeadLetter"> & {
   reason: string;
 
   /**
-   * What was wrong, for a person.
+   * What was wrong, for a person: 2,048 bytes at most, and "…" in place of the rest.
    *
    * @generated from field: string detail = 3;
    */
@@ -372,14 +373,15 @@ export type DeadLetter = Message<"weir.admin.v1.DeadLetter"> & {
   letterPosition?: LogPosition | undefined;
 
   /**
-   * The event of the record, where it had one: "events/{source}:{id}". Only of the reason UNPERSISTABLE.
+   * The event of the record, where it had one: "events/{source}:{id}". Only of the reason UNPERSISTABLE. A part that is
+   * longer than 1,024 and 512 bytes is cut there and ends with %E2%80%A6 ("…").
    *
    * @generated from field: string event = 13;
    */
   event: string;
 
   /**
-   * Who sent it, where the record says so: the subject of the token.
+   * Who sent it, where the record says so: the subject of the token, cut after 1,024 bytes as detail is.
    *
    * @generated from field: string principal = 14;
    */
