@@ -8,11 +8,14 @@ import type { LoadOrder, LoadReport } from "./search-load-task.ts";
 import { END, GROUP, LOG_PARTITIONS } from "./search-events.ts";
 import { type SearchStore } from "./search-store.ts";
 
+/** When so many events were stored, it is under way. */
+const FIRST = 50_000;
+
 /**
  * Works while another process stores events as fast as it can, which come after those that are there, and the roles beside it
  * merge terms and sum up by hour. What was stored is gone afterwards.
  *
- * @param work is given how to learn how many events a second were stored since it was last asked.
+ * @param work is given how to learn how many events a second have been stored since it began.
  */
 export async function underLoad(
   store: SearchStore,
@@ -26,18 +29,16 @@ export async function underLoad(
   try {
     child.send({ url: store.url, rows } satisfies LoadOrder);
     let stored = 0;
-    let [seen, seenAt] = [0, performance.now()];
-    child.on("message", (report: LoadReport) => (stored = report.stored));
-    await Promise.race([once(child, "message"), exited.then(failed)]);
-    await Promise.race([
-      exited.then(failed),
-      work(() => {
-        const [count, at] = [stored, performance.now()];
-        const rate = ((count - seen) * 1_000) / (at - seenAt);
-        [seen, seenAt] = [count, at];
-        return rate;
+    const going = new Promise<void>((resolve) =>
+      child.on("message", (report: LoadReport) => {
+        stored = report.stored;
+        if (stored >= FIRST) resolve();
       }),
-    ]);
+    );
+    await Promise.race([going, exited.then(failed)]);
+    const [first, began] = [stored, performance.now()];
+    const rate = (): number => ((stored - first) * 1_000) / (performance.now() - began);
+    await Promise.race([exited.then(failed), work(rate)]);
   } finally {
     child.kill();
     await exited;

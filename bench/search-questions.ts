@@ -24,6 +24,8 @@ export interface Line {
   readonly what: string;
   /** What 95 of a hundred are to be answered within, in milliseconds; undefined where it is only told. */
   readonly target: number | undefined;
+  /** How many questions at most. */
+  readonly most?: number;
   /** Filters, each with values of its own. */
   readonly filterAt: (chance: Chance) => string;
   /** "page": the first 50; "later page": the 1,000th of a question; "summaries": facets, histogram and total at once; "all": both. */
@@ -70,6 +72,9 @@ export function createChance(rows: number, seed: number): Chance {
 const quote = (text: string): string => JSON.stringify(text);
 const payloadOf = ({ event }: StoredEvent): Record<string, unknown> =>
   JSON.parse(Buffer.from(event.data!.bytes).toString()) as Record<string, unknown>;
+
+const wordsOfNote = (event: StoredEvent): readonly string[] =>
+  (payloadOf(event) as { readonly note: string }).note.split(" ");
 
 /** An hour to a week, somewhere in the time that events are of. */
 function stretch({ random }: Chance): string {
@@ -171,17 +176,17 @@ export const LINES: readonly Line[] = [
     what: "full text, two words, newest 50",
     target: 20,
     asks: "page",
-    filterAt({ pick, rank, event }) {
+    filterAt: ({ pick, rank, event }) => {
       const word = (): string => VOCABULARY[rank(VOCABULARY.length)]!;
-      const { note, message } = payloadOf(event()) as { note: string; message: string };
-      const [first, , third] = note.split(" ");
-      return pick([
-        `${word()} ${word()}`,
-        `${first} ${third}`,
-        quote(`${first} ${note.split(" ")[1]}`),
-        `${first} ${message.split(" ")[0] || first}`,
-      ]);
+      const [first, , third] = wordsOfNote(event());
+      return pick([`${word()} ${word()}`, `${first} ${third}`]);
     },
+  },
+  {
+    what: "a phrase of two words, newest 50",
+    target: undefined,
+    asks: "page",
+    filterAt: ({ event }) => quote(wordsOfNote(event()).slice(0, 2).join(" ")),
   },
   {
     what: "facets + histogram + total of a day's filter",
@@ -229,6 +234,7 @@ export const LINES: readonly Line[] = [
     what: "a rare condition without a time bound that no index serves",
     target: undefined,
     asks: "page",
+    most: 3,
     filterAt: () => "data.audit.level:*",
   },
 ];

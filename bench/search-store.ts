@@ -51,8 +51,11 @@ const WHILE_MADE = {
   autovacuum: "off",
 };
 
+// PostgreSQL comes with 128 MB, and its documentation advises a quarter of the memory.
+const WHILE_ASKED = { shared_buffers: "4GB" };
+
 /**
- * Starts a PostgreSQL with so many events, as it is by default. They are made once and kept in the cache folder that clones
+ * Starts a PostgreSQL with so many events, as it is by default but for its buffers. They are made once and kept in the cache folder that clones
  * share; where the schema has gone on since it is migrated, and where it or what makes the rows was changed, they are made anew.
  *
  * @throws Error where another process has them.
@@ -83,7 +86,7 @@ export async function openSearchStore(rows: number): Promise<SearchStore> {
     await make(place, start, rows);
     writeFileSync(stamp, wanted);
   }
-  const { url, stop } = await start({});
+  const { url, stop } = await start(WHILE_ASKED);
   stack.defer(stop);
   await keepUp(url);
   const owned = stack.move();

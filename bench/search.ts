@@ -85,7 +85,7 @@ async function questionsOf(
 ): Promise<readonly Asked[]> {
   const cursors = new Map<string, Cursor | undefined>();
   const asked: Asked[] = [];
-  for (let each = 0; each < times; each++) {
+  for (let each = 0; each < Math.min(times, line.most ?? times); each++) {
     const text = line.filterAt(chance);
     const question = questionOf(text);
     if (line.asks === "later page" && !cursors.has(text))
@@ -182,7 +182,7 @@ async function explain(db: Database, line: Line, asked: readonly Asked[]): Promi
   for (const { text, question, after } of asked.slice(0, 8)) {
     const recorded = recordStatements(db);
     await ask(recorded, line, question, after);
-    for (const statement of recorded.statements) {
+    for (const statement of recorded.statements.filter((each) => !each.text.includes("pg_stats"))) {
       const { rows } = await db.pool.query<{ "QUERY PLAN": string }>({
         text: `explain (analyze, buffers, summary) ${statement.text}`,
         values: [...(statement.values ?? [])],
