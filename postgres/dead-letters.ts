@@ -258,19 +258,63 @@ function namesAsArrays(names: readonly DeadLetterIdentity[]): Buffer[] {
   ];
 }
 
-/** The statement that notes that the records of letters were published again, now. */
-export function markingReplayed(letters: readonly DeadLetterIdentity[]): pg.QueryConfig {
+/** A letter whose record is on the log again. */
+export interface ReplayedLetter {
+  readonly letter: DeadLetterIdentity;
+  /** Which replay of the record it is, from 1 on. */
+  readonly attempt: number;
+  /** Where the record stands since. */
+  readonly position: LogPosition;
+}
+
+/** Who had letters replayed, and by what. */
+export interface ReplayCause {
+  /** The subject of the caller's token. */
+  readonly principal: string;
+  /** The resource name of the audit entry, or of the redrive. */
+  readonly cause: string;
+}
+
+// The same place again, as on a log that was made anew, is another record.
+const MARK_REPLAYED = `
+with marked as (
+  update consumer.dead_letter set replays = replays + 1, replayed_at = now() from ${NAMED}
+  where group_id = g and topic = t and partition = p and "offset" = o
+)
+insert into consumer.replay
+  (group_id, topic, partition, "offset", attempt, to_topic, to_partition, to_offset, principal, cause)
+select *, $9, $10 from unnest($1::text[], $2::text[], $3::int[], $4::bigint[], $5::int[], $6::text[], $7::int[], $8::bigint[])
+on conflict (to_topic, to_partition, to_offset) do update
+set replayed_at = now(), group_id = excluded.group_id, topic = excluded.topic, partition = excluded.partition,
+  "offset" = excluded."offset", attempt = excluded.attempt, principal = excluded.principal, cause = excluded.cause`;
+
+/** The statement that notes that the records of letters were published again, now: on each letter, and where they are. */
+export function markingReplayed(
+  replayed: readonly ReplayedLetter[],
+  { principal, cause }: ReplayCause,
+): pg.QueryConfig {
+  const list = <T extends ElementType>(
+    type: T,
+    valueOf: (replay: ReplayedLetter) => ElementValue<T>,
+  ): Buffer => encodeArray(type, replayed.map(valueOf));
   return {
     name: "dead-letters.mark-replayed",
-    text: `update consumer.dead_letter set replays = replays + 1, replayed_at = now() from ${NAMED}
-      where group_id = g and topic = t and partition = p and "offset" = o`,
-    values: namesAsArrays(letters),
+    text: MARK_REPLAYED,
+    values: [
+      ...namesAsArrays(replayed.map(({ letter }) => letter)),
+      list("int4", ({ attempt }) => attempt),
+      list("text", ({ position }) => position.topic),
+      list("int4", ({ position }) => position.partition),
+      list("int8", ({ position }) => position.offset),
+      principal,
+      cause,
+    ],
   };
 }
 
 /** Notes that a letter's record was published again, now. */
-export async function markReplayed(db: Database, letter: DeadLetterIdentity): Promise<void> {
-  await db.pool.query(markingReplayed([letter]));
+export async function markReplayed(db: Database, replayed: ReplayedLetter, by: ReplayCause): Promise<void> {
+  await db.pool.query(markingReplayed([replayed], by));
 }
 
 interface LetterRow {

@@ -1,9 +1,7 @@
 import pg from "pg";
 
-import { type DeadLetterIdentity } from "#core/dead-letter-name.ts";
-
 import { encodeTimestamptz } from "./binary-format.ts";
-import { type LetterCursor, markingReplayed } from "./dead-letters.ts";
+import { type LetterCursor, markingReplayed, type ReplayedLetter } from "./dead-letters.ts";
 import { type Database } from "./pool.ts";
 import { transaction } from "./tx.ts";
 
@@ -205,7 +203,7 @@ export async function releaseClaim(
 /** What a chunk came to. */
 export interface RedriveProgress {
   /** Its letters whose records are on the log again. */
-  readonly replayed: readonly DeadLetterIdentity[];
+  readonly replayed: readonly ReplayedLetter[];
   /** All letters of the redrive by outcome, this chunk included. */
   readonly counts: RedriveCounts;
   /** The last letter that is done with. */
@@ -234,7 +232,7 @@ where id = $1 and epoch = $2 returning state`;
  */
 export async function saveProgress(
   db: Database,
-  { id, epoch }: Pick<Redrive, "id" | "epoch">,
+  { id, epoch, startedBy }: Pick<Redrive, "id" | "epoch" | "startedBy">,
   { replayed, counts, cursor, isLast, failure, leaseMs }: RedriveProgress,
 ): Promise<RedriveState | "fenced"> {
   return transaction(db, async (tx) => {
@@ -255,9 +253,16 @@ export async function saveProgress(
       ],
     });
     if (rows[0] === undefined) return "fenced";
-    if (replayed.length > 0) await tx.query(markingReplayed(replayed));
+    if (replayed.length > 0) {
+      await tx.query(markingReplayed(replayed, { principal: startedBy, cause: redriveName(id) }));
+    }
     return rows[0].state;
   });
+}
+
+/** The resource name of a redrive. */
+export function redriveName(id: string): string {
+  return `redrives/${id}`;
 }
 
 function toRedrive(row: RedriveRow): Redrive {

@@ -22,7 +22,7 @@ export interface ChunkOptions {
 
 /** A letter with what can be done with it. */
 export type ChunkStep = { readonly letter: IndexedLetter } & (
-  | { readonly action: "REPLAY"; readonly record: OutgoingRecord }
+  | { readonly action: "REPLAY"; readonly attempt: number; readonly record: OutgoingRecord }
   | { readonly action: Exclude<ReplayPlan["action"], "REPLAY"> }
 );
 
@@ -68,7 +68,7 @@ export async function* chunksOf(
         bytes: 0,
       };
     const record = replayRecord(read.value, judged.attempt, owner, retentionMs);
-    return { step: { letter, action: "REPLAY", record }, bytes: sizeOf(record) };
+    return { step: { letter, action: "REPLAY", attempt: judged.attempt, record }, bytes: sizeOf(record) };
   }
 
   const filter = parseFilter(redrive.filter);

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import { type DeadLetterIdentity, formatDeadLetterName } from "#core/dead-letter-name.ts";
 import { KafkaError, type Producer, type PublishResult } from "#kafka/ports.ts";
+import { type ReplayedLetter } from "#postgres/dead-letters.ts";
 import {
   claimRedrive,
   type Redrive,
@@ -63,7 +64,7 @@ export function createRedriveRole(options: RedriveRoleOptions): Role {
     let { cursor, failures } = redrive;
     let claimedAt = performance.now();
     let due = performance.now();
-    const failed = async (error: string, replayed: readonly DeadLetterIdentity[] = []): Promise<End> => {
+    const failed = async (error: string, replayed: readonly ReplayedLetter[] = []): Promise<End> => {
       telemetry.count("weir.redrive.chunks", { outcome: "failed" });
       const waitMs = Math.min(FIRST_WAIT_MS * 2 ** failures, LAST_WAIT_MS) * (0.8 + Math.random() * 0.2);
       log.warn("A chunk of a redrive was not done and is tried again", {
@@ -166,7 +167,7 @@ export function createRedriveRole(options: RedriveRoleOptions): Role {
 
 /** What became of a chunk's records. */
 interface Published {
-  readonly replayed: readonly DeadLetterIdentity[];
+  readonly replayed: readonly ReplayedLetter[];
   /** What Kafka refused for its own sake, and why. */
   readonly refused: ReadonlyMap<DeadLetterIdentity, string>;
   /** Why the chunk is not done. */
@@ -191,12 +192,13 @@ async function publishAll(producer: Pick<Producer, "publish">, { steps }: Chunk)
   const sent = steps.flatMap((step) =>
     step.action === "REPLAY" ? [{ step, published: publish(step) }] : [],
   );
-  const replayed: DeadLetterIdentity[] = [];
+  const replayed: ReplayedLetter[] = [];
   const refused = new Map<DeadLetterIdentity, string>();
   for (const { step, published } of sent) {
     const result = await published;
-    if (result.outcome === "acknowledged") replayed.push(step.letter);
-    else if (isOfRecord(result)) refused.set(step.letter, result.detail);
+    const { letter, attempt } = step;
+    if (result.outcome === "acknowledged") replayed.push({ letter, attempt, position: result.position });
+    else if (isOfRecord(result)) refused.set(letter, result.detail);
   }
   return { replayed, refused, failure };
 }

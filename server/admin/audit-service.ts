@@ -5,6 +5,7 @@ import { type AuditService } from "#gen/weir/admin/v1/audit_pb.ts";
 import { type AuditEntry, listEntries } from "#postgres/audit.ts";
 import { type Database } from "#postgres/pool.ts";
 import { type InTurn } from "./admin-turns.ts";
+import { entryName } from "./audit.ts";
 import { failureOf, toConnectError } from "../errors.ts";
 import { readPageSize } from "../page-size.ts";
 import { fromMicros } from "../wire.ts";
@@ -42,5 +43,5 @@ export function createAuditService({
 }
 
 function toEntryMessage({ id, time, detail, ...entry }: AuditEntry) {
-  return { ...entry, name: `auditEntries/${id}`, time: fromMicros(time), detail: detail as JsonObject };
+  return { ...entry, name: entryName(id), time: fromMicros(time), detail: detail as JsonObject };
 }

@@ -27,6 +27,8 @@ import { type Scope } from "../auth/scopes.ts";
 
 /** What the handler of a method that writes tells the audit. */
 export interface AuditNote {
+  /** The resource name of the call's entry. */
+  readonly entry: string;
   /** What was done, in counts and names; never a payload. Told as soon as it is known, for the call may fail. */
   outcome?: Readonly<Record<string, unknown>>;
   /** Why it was not done whole, where the call is answered all the same. */
@@ -76,6 +78,11 @@ export function auditWrites(router: ConnectRouter, options: AuditOptions): Conne
   };
 }
 
+/** The resource name of an audit entry. */
+export function entryName(id: bigint): string {
+  return `auditEntries/${id}`;
+}
+
 function isAudited(method: DescMethod): boolean {
   return hasOption(method, scopeOption) && getOption(method, scopeOption) === AUDITED;
 }
@@ -93,7 +100,7 @@ function audit(method: DescMethod, handler: Handler, { database, log }: AuditOpt
     } catch (error) {
       throw entryNotWritten(error);
     }
-    const note: AuditNote = {};
+    const note: AuditNote = { entry: entryName(id) };
     context.values.set(auditKey, note);
     let result = "OK";
     try {

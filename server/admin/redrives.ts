@@ -19,6 +19,7 @@ import {
   getRedrive,
   listRedrives,
   type Redrive,
+  redriveName,
   type RedriveOutcome,
   startRedrive,
 } from "#postgres/redrives.ts";
@@ -85,7 +86,7 @@ export function createRedrives(options: RedriveOptions): Methods {
           startedBy: context.values.get(principalKey),
         });
         if (started.begun === undefined) throw isOpen(started.open);
-        note(context, { redrive: nameOf(started.begun.id) });
+        note(context, { redrive: redriveName(started.begun.id) });
         return { redrive: toMessage(started.begun) };
       });
     },
@@ -190,10 +191,6 @@ function readName(name: string): string {
   throw toConnectError(failureOf([{ field: "name", reason: "INVALID_NAME", description }]));
 }
 
-function nameOf(id: string): string {
-  return `redrives/${id}`;
-}
-
 const STATES: Readonly<Record<Redrive["state"], RedriveState>> = {
   RUNNING: RedriveState.RUNNING,
   PAUSED: RedriveState.PAUSED,
@@ -204,7 +201,7 @@ const STATES: Readonly<Record<Redrive["state"], RedriveState>> = {
 function toMessage(redrive: Redrive): RedriveMessage {
   const { id, state, filter, reason, maxPerSecond, startedBy, startedAt, updatedAt, endedAt } = redrive;
   return {
-    name: nameOf(id),
+    name: redriveName(id),
     state: STATES[state],
     filter,
     reason: reason ?? "",
@@ -242,8 +239,8 @@ function isOpen(id: string | undefined): ConnectError {
   return toConnectError({
     code: Code.FailedPrecondition,
     reason: "REDRIVE_OPEN",
-    message: `Another redrive has not ended${id === undefined ? "" : `: ${nameOf(id)}`}. Wait for its end, or cancel it.`,
-    ...(id !== undefined && { metadata: { redrive: nameOf(id) } }),
+    message: `Another redrive has not ended${id === undefined ? "" : `: ${redriveName(id)}`}. Wait for its end, or cancel it.`,
+    ...(id !== undefined && { metadata: { redrive: redriveName(id) } }),
   });
 }
 
@@ -251,7 +248,7 @@ function hasEnded({ id, state }: Redrive): ConnectError {
   return toConnectError({
     code: Code.FailedPrecondition,
     reason: "REDRIVE_ENDED",
-    message: `The redrive ${nameOf(id)} is ${state.toLowerCase()}: start another one for what is left.`,
+    message: `The redrive ${redriveName(id)} is ${state.toLowerCase()}: start another one for what is left.`,
     metadata: { state },
   });
 }

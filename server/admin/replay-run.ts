@@ -2,14 +2,19 @@ import { type MessageInitShape } from "@bufbuild/protobuf";
 import { type HandlerContext } from "@connectrpc/connect";
 import { type DeadLetter } from "#core/dead-letter.ts";
 import { formatDeadLetterName } from "#core/dead-letter-name.ts";
-import { type LogPosition } from "#core/event.ts";
 import { type Reason, type Result } from "#core/reason.ts";
 import { planReplay } from "#core/replay.ts";
 import { ReplayAction, ReplayOutcome, type ReplayStepSchema } from "#gen/weir/admin/v1/dead_letter_pb.ts";
 import { replayRecord } from "#kafka/letter-reader.ts";
 import { KafkaError, type Producer } from "#kafka/ports.ts";
-import { type IndexedLetter, markReplayed } from "#postgres/dead-letters.ts";
+import {
+  type IndexedLetter,
+  markReplayed,
+  type ReplayCause,
+  type ReplayedLetter,
+} from "#postgres/dead-letters.ts";
 import { type Logger } from "#runtime/log.ts";
+import { principalKey } from "../auth/auth.ts";
 import { auditKey } from "./audit.ts";
 import { abortable } from "../http/deadlines.ts";
 import { type PlanOptions, readWhole, type Step } from "./replay-plan.ts";
@@ -50,6 +55,7 @@ export async function runPlan(
   context: HandlerContext,
 ): Promise<Run> {
   const note = context.values.get(auditKey);
+  const by = { principal: context.values.get(principalKey), cause: note?.entry ?? "" };
   const signal = AbortSignal.any([context.signal, timeToAnswer(context)]);
   const steps: StepMessage[] = [];
   let published = 0;
@@ -64,7 +70,9 @@ export async function runPlan(
       message.outcome = ReplayOutcome.NOT_REACHED;
       continue;
     }
-    const done = signal.aborted ? timeUsedUp : await publish(options, letter, step.plan.attempt, signal);
+    const done = signal.aborted
+      ? timeUsedUp
+      : await publish({ ...options, by }, letter, step.plan.attempt, signal);
     Object.assign(message, done.message);
     if (done.message.outcome === ReplayOutcome.PUBLISHED) published += 1;
     if (done.message.outcome === ReplayOutcome.REFUSED && done.stop === undefined) refused += 1;
@@ -96,8 +104,12 @@ function unavailable(why: string): Done {
   return { message: { outcome: ReplayOutcome.REFUSED, why }, stop: "PRODUCER_UNAVAILABLE" };
 }
 
+interface Publication extends RunOptions {
+  readonly by: ReplayCause;
+}
+
 async function publish(
-  options: RunOptions,
+  options: Publication,
   letter: IndexedLetter,
   attempt: number,
   signal: AbortSignal,
@@ -120,7 +132,7 @@ async function publish(
   const result = await options.producer.publish(record, signal);
   switch (result.outcome) {
     case "acknowledged":
-      return noteReplay(options, letter, result.position);
+      return noteReplay(options, { letter, attempt, position: result.position });
     case "refused":
       return result.isOfRecord
         ? { message: { outcome: ReplayOutcome.REFUSED, why: `Kafka refused the record: ${result.detail}` } }
@@ -132,14 +144,11 @@ async function publish(
   }
 }
 
-async function noteReplay(
-  { database, log }: RunOptions,
-  letter: IndexedLetter,
-  position: LogPosition,
-): Promise<Done> {
+async function noteReplay({ database, log, by }: Publication, replayed: ReplayedLetter): Promise<Done> {
+  const { letter, position } = replayed;
   const message = { outcome: ReplayOutcome.PUBLISHED, position };
   try {
-    await markReplayed(database, letter);
+    await markReplayed(database, replayed, by);
     return { message };
   } catch (error) {
     const name = formatDeadLetterName(letter);

@@ -235,8 +235,11 @@ describe("letters by name", () => {
   });
 
   test("are marked when they were replayed, counted, and left out where those never replayed are wanted", async () => {
-    await markReplayed(suite.db, names[1]!);
-    await markReplayed(suite.db, names[1]!);
+    const by = { principal: "alice", cause: "auditEntries/1" };
+    for (const offset of [90n, 91n]) {
+      const position = { topic: "events", partition: 0, offset };
+      await markReplayed(suite.db, { letter: names[1]!, attempt: 1, position }, by);
+    }
     const [letter] = await findLetters(suite.db, [names[1]!]);
     expect(letter!.replays).toBe(2);
     expect(Number(letter!.replayTime! / 1_000n)).toBeCloseTo(Date.now(), -5);

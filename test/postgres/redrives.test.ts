@@ -50,7 +50,9 @@ async function replayed({ group }: Redrive): Promise<RedriveProgress> {
   );
   const letter = { topic: "events", partition: 3, offset: 7n };
   return {
-    replayed: [{ group, ...letter }],
+    replayed: [
+      { letter: { group, ...letter }, attempt: 1, position: { topic: "events", partition: 0, offset: 70n } },
+    ],
     counts: { REPLAYED: 1 },
     cursor: { time: 1_700_000_000_123_456n, ...letter },
     isLast: false,
