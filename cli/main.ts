@@ -5,6 +5,7 @@ import { outliveReaders } from "./gone-readers.ts";
 import { search, SEARCH_HELP } from "./search.ts";
 import { send, SEND_HELP } from "./send.ts";
 import { UsageError } from "./usage-error.ts";
+import { where, WHERE_HELP } from "./where.ts";
 
 interface Command {
   readonly run: (args: readonly string[]) => Promise<number>;
@@ -32,6 +33,11 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     run: exportEvents,
     help: EXPORT_HELP,
     summary: "writes stored events with their data, and goes on where it was broken off",
+  },
+  where: {
+    run: where,
+    help: WHERE_HELP,
+    summary: "tells where an event is, and how it came there",
   },
   audit: {
     run: audit,

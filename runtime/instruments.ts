@@ -46,7 +46,7 @@ export interface Histograms {
   "weir.persist.batch.duration": { readonly outcome: "stored" | "fenced" | "failed" };
   "weir.persist.age": Unlabelled;
   "weir.search.duration": {
-    readonly method: "search" | "get" | "facets" | "histogram" | "total" | "overview";
+    readonly method: "search" | "get" | "journey" | "facets" | "histogram" | "total" | "overview";
     readonly outcome: "ok" | Reason;
   };
 }
@@ -242,9 +242,9 @@ export const HISTOGRAMS: {
   },
   "weir.search.duration": {
     unit: "s",
-    help: "The time of a read with its wait: of a page, an event, one of the summaries, or an overview; failed ones are timed too.",
+    help: "The time of a read with its wait: of a page, an event, its journey, one of the summaries, or an overview; failed ones are timed too.",
     labels: {
-      method: ["search", "get", "facets", "histogram", "total", "overview"],
+      method: ["search", "get", "journey", "facets", "histogram", "total", "overview"],
       outcome: `ok or ${REASON}`,
     },
     buckets: SECONDS,

@@ -21,7 +21,7 @@ export interface EventQuery {
 export interface WeirClient {
   /** Takes events in: createEvent, batchCreateEvents, validateEvent. For many of them, a publisher does it best. */
   readonly ingest: Client<typeof IngestService>;
-  /** Finds stored events: searchEvents, getEvent, exportEvents. */
+  /** Finds events: searchEvents, getEvent, exportEvents; getEventJourney tells where one is, stored or not. */
   readonly search: Client<typeof SearchService>;
   /**
    * The events that match, without their data, however many pages of searchEvents they take: each is asked for when it is

@@ -11,9 +11,12 @@ export { type Publisher, type PublisherOptions } from "./publisher.ts";
 export { IngestService } from "./gen/weir/v1/ingest_pb.ts";
 export {
   type Facet,
+  type GetEventJourneyResponse,
   type Histogram,
+  type InFlight,
   type MissingSummary,
   SearchService,
+  type Station,
   Summary,
   type Total,
 } from "./gen/weir/v1/search_pb.ts";

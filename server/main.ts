@@ -237,6 +237,12 @@ async function start(context: ProcessContext<(typeof NEEDS)[number]>): Promise<r
     facetExtensions: search.facetExtensions,
     telemetry,
     funnel,
+    log: {
+      admin,
+      topic: events.name,
+      partitions: events.partitions,
+      group: config.workers.persistGroup,
+    },
   });
   const rpc = createRpc({
     ...shared,

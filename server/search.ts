@@ -16,6 +16,7 @@ import { endOf } from "./http/deadlines.ts";
 import { toReadError } from "./read-errors.ts";
 import { type SchemaWatch } from "./schema-watch.ts";
 import { adviceFor } from "./search/advice.ts";
+import { createGetEventJourney, type JourneyOptions } from "./search/journey.ts";
 import { exportCapacityReached, exportMessages } from "./search/export.ts";
 import { type Question, readQuestion } from "./search/question.ts";
 import { createInReadTurn } from "./search/reads.ts";
@@ -38,6 +39,8 @@ export interface SearchServiceOptions {
   readonly facetExtensions: readonly string[];
   readonly telemetry: Telemetry;
   readonly funnel: ErrorFunnel;
+  /** The log, and the consumer group that stores it: for journeys. */
+  readonly log: Pick<JourneyOptions, "admin" | "topic" | "partitions" | "group">;
 }
 
 const DEFAULT_PAGE_SIZE = 50;
@@ -82,6 +85,8 @@ export function createSearchService(options: SearchServiceOptions): ServiceImpl<
         otherTimes: found.otherTimes.map(fromMicros),
       };
     },
+
+    getEventJourney: createGetEventJourney({ ...options.log, database, inReadTurn }),
 
     async *exportEvents(request, context) {
       const asked = readQuestion(request);

@@ -18,7 +18,7 @@ export interface ReadsOptions {
 /** A read of the store. */
 export interface Read {
   /** What it is measured as. */
-  readonly method: "search" | "get" | "facets" | "histogram" | "total" | "overview";
+  readonly method: "search" | "get" | "facets" | "histogram" | "total" | "overview" | "journey";
   /** Raised when nobody waits for it any more. */
   readonly signal: AbortSignal;
   /** "soon" unless said otherwise. */

@@ -133,6 +133,10 @@ const METHODS: Readonly<Record<string, readonly [message: object | (() => object
     { name: NAME },
     { event: { name: NAME, cloudEvent: { textData: "hello" } } },
   ],
+  "weir.v1.SearchService/GetEventJourney": [
+    { name: NAME },
+    { event: { name: NAME }, stations: [{ accepted: { principal: "alice" } }, { stored: {} }] },
+  ],
   "weir.v1.SearchService/SearchEvents": [
     { pageSize: 1, filter: 'source = "/buf-curl" time >= now-1h' },
     {

@@ -50,6 +50,12 @@ interface Searching extends AsyncDisposable {
   readonly errors: readonly unknown[];
 }
 
+/** No search asks the log. */
+const noLog = {
+  logRanges: () => Promise.reject(new Error("not to be asked")),
+  readAt: () => Promise.reject(new Error("not to be asked")),
+};
+
 async function serve(
   options: {
     readonly database?: Partial<DatabaseOptions>;
@@ -77,6 +83,7 @@ async function serve(
             facetExtensions: options.facetExtensions ?? [],
             telemetry: silentTelemetry,
             funnel: createErrorFunnel(log, 1),
+            log: { admin: noLog, topic: "events", partitions: 1, group: "group" },
           }),
         ),
       deadlines: { defaultMs: 60_000, maxMs: 60_000 },

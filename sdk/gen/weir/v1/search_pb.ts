@@ -6,7 +6,7 @@ import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobu
 import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_duration, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
-import type { Event, Severity } from "./event_pb.ts";
+import type { Event, LogPosition, Severity } from "./event_pb.ts";
 import { file_weir_v1_event } from "./event_pb.ts";
 import { file_weir_v1_options } from "./options_pb.ts";
 import type { Message, UnknownEnum } from "@bufbuild/protobuf";
@@ -15,7 +15,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file weir/v1/search.proto.
  */
 export const file_weir_v1_search: GenFile = /*@__PURE__*/
-  fileDesc("ChR3ZWlyL3YxL3NlYXJjaC5wcm90bxIHd2Vpci52MSKDAQoTU2VhcmNoRXZlbnRzUmVxdWVzdBIOCgZmaWx0ZXIYASABKAkSEAoIb3JkZXJfYnkYAiABKAkSEQoJcGFnZV9zaXplGAMgASgFEhIKCnBhZ2VfdG9rZW4YBCABKAkSIwoJc3VtbWFyaWVzGAUgAygOMhAud2Vpci52MS5TdW1tYXJ5It8BChRTZWFyY2hFdmVudHNSZXNwb25zZRIeCgZldmVudHMYASADKAsyDi53ZWlyLnYxLkV2ZW50EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCRIeCgZmYWNldHMYAyADKAsyDi53ZWlyLnYxLkZhY2V0EiUKCWhpc3RvZ3JhbRgEIAEoCzISLndlaXIudjEuSGlzdG9ncmFtEh0KBXRvdGFsGAUgASgLMg4ud2Vpci52MS5Ub3RhbBIoCgdtaXNzaW5nGAYgAygLMhcud2Vpci52MS5NaXNzaW5nU3VtbWFyeSJLCgVGYWNldBINCgVmaWVsZBgBIAEoCRIjCgZ2YWx1ZXMYAiADKAsyEy53ZWlyLnYxLkZhY2V0VmFsdWUSDgoGY2FwcGVkGAMgASgIIioKCkZhY2V0VmFsdWUSDQoFdmFsdWUYASABKAkSDQoFY291bnQYAiABKAMiYwoJSGlzdG9ncmFtEisKCGludGVydmFsGAEgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEikKB2J1Y2tldHMYAiADKAsyGC53ZWlyLnYxLkhpc3RvZ3JhbUJ1Y2tldCKDAQoPSGlzdG9ncmFtQnVja2V0Ei4KCnN0YXJ0X3RpbWUYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg0KBWNvdW50GAIgASgDEjEKEWNvdW50X2J5X3NldmVyaXR5GAMgAygLMhYud2Vpci52MS5TZXZlcml0eUNvdW50IkMKDVNldmVyaXR5Q291bnQSIwoIc2V2ZXJpdHkYASABKA4yES53ZWlyLnYxLlNldmVyaXR5Eg0KBWNvdW50GAIgASgDIiYKBVRvdGFsEg0KBWNvdW50GAEgASgDEg4KBmNhcHBlZBgCIAEoCCJUCg5NaXNzaW5nU3VtbWFyeRIhCgdzdW1tYXJ5GAEgASgOMhAud2Vpci52MS5TdW1tYXJ5Eg4KBnJlYXNvbhgCIAEoCRIPCgdtZXNzYWdlGAMgASgJIksKE0V4cG9ydEV2ZW50c1JlcXVlc3QSDgoGZmlsdGVyGAEgASgJEhAKCG9yZGVyX2J5GAIgASgJEhIKCnBhZ2VfdG9rZW4YAyABKAkiTwoURXhwb3J0RXZlbnRzUmVzcG9uc2USHgoGZXZlbnRzGAEgAygLMg4ud2Vpci52MS5FdmVudBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiSQoPR2V0RXZlbnRSZXF1ZXN0EgwKBG5hbWUYASABKAkSKAoEdGltZRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiYgoQR2V0RXZlbnRSZXNwb25zZRIdCgVldmVudBgBIAEoCzIOLndlaXIudjEuRXZlbnQSLwoLb3RoZXJfdGltZXMYAiADKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wKnIKB1N1bW1hcnkSFwoTU1VNTUFSWV9VTlNQRUNJRklFRBAAEhIKDlNVTU1BUllfRkFDRVRTEAESFQoRU1VNTUFSWV9ISVNUT0dSQU0QAhIRCg1TVU1NQVJZX1RPVEFMEAMSEAoMU1VNTUFSWV9OT05FEAQyqAIKDVNlYXJjaFNlcnZpY2USXwoMU2VhcmNoRXZlbnRzEhwud2Vpci52MS5TZWFyY2hFdmVudHNSZXF1ZXN0Gh0ud2Vpci52MS5TZWFyY2hFdmVudHNSZXNwb25zZSISkAIBiucYC2V2ZW50cy5yZWFkElMKCEdldEV2ZW50Ehgud2Vpci52MS5HZXRFdmVudFJlcXVlc3QaGS53ZWlyLnYxLkdldEV2ZW50UmVzcG9uc2UiEpACAYrnGAtldmVudHMucmVhZBJhCgxFeHBvcnRFdmVudHMSHC53ZWlyLnYxLkV4cG9ydEV2ZW50c1JlcXVlc3QaHS53ZWlyLnYxLkV4cG9ydEV2ZW50c1Jlc3BvbnNlIhKQAgGK5xgLZXZlbnRzLnJlYWQwAWIGcHJvdG8z", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_weir_v1_event, file_weir_v1_options]);
+  fileDesc("ChR3ZWlyL3YxL3NlYXJjaC5wcm90bxIHd2Vpci52MSKDAQoTU2VhcmNoRXZlbnRzUmVxdWVzdBIOCgZmaWx0ZXIYASABKAkSEAoIb3JkZXJfYnkYAiABKAkSEQoJcGFnZV9zaXplGAMgASgFEhIKCnBhZ2VfdG9rZW4YBCABKAkSIwoJc3VtbWFyaWVzGAUgAygOMhAud2Vpci52MS5TdW1tYXJ5It8BChRTZWFyY2hFdmVudHNSZXNwb25zZRIeCgZldmVudHMYASADKAsyDi53ZWlyLnYxLkV2ZW50EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCRIeCgZmYWNldHMYAyADKAsyDi53ZWlyLnYxLkZhY2V0EiUKCWhpc3RvZ3JhbRgEIAEoCzISLndlaXIudjEuSGlzdG9ncmFtEh0KBXRvdGFsGAUgASgLMg4ud2Vpci52MS5Ub3RhbBIoCgdtaXNzaW5nGAYgAygLMhcud2Vpci52MS5NaXNzaW5nU3VtbWFyeSJLCgVGYWNldBINCgVmaWVsZBgBIAEoCRIjCgZ2YWx1ZXMYAiADKAsyEy53ZWlyLnYxLkZhY2V0VmFsdWUSDgoGY2FwcGVkGAMgASgIIioKCkZhY2V0VmFsdWUSDQoFdmFsdWUYASABKAkSDQoFY291bnQYAiABKAMiYwoJSGlzdG9ncmFtEisKCGludGVydmFsGAEgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEikKB2J1Y2tldHMYAiADKAsyGC53ZWlyLnYxLkhpc3RvZ3JhbUJ1Y2tldCKDAQoPSGlzdG9ncmFtQnVja2V0Ei4KCnN0YXJ0X3RpbWUYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg0KBWNvdW50GAIgASgDEjEKEWNvdW50X2J5X3NldmVyaXR5GAMgAygLMhYud2Vpci52MS5TZXZlcml0eUNvdW50IkMKDVNldmVyaXR5Q291bnQSIwoIc2V2ZXJpdHkYASABKA4yES53ZWlyLnYxLlNldmVyaXR5Eg0KBWNvdW50GAIgASgDIiYKBVRvdGFsEg0KBWNvdW50GAEgASgDEg4KBmNhcHBlZBgCIAEoCCJUCg5NaXNzaW5nU3VtbWFyeRIhCgdzdW1tYXJ5GAEgASgOMhAud2Vpci52MS5TdW1tYXJ5Eg4KBnJlYXNvbhgCIAEoCRIPCgdtZXNzYWdlGAMgASgJIksKE0V4cG9ydEV2ZW50c1JlcXVlc3QSDgoGZmlsdGVyGAEgASgJEhAKCG9yZGVyX2J5GAIgASgJEhIKCnBhZ2VfdG9rZW4YAyABKAkiTwoURXhwb3J0RXZlbnRzUmVzcG9uc2USHgoGZXZlbnRzGAEgAygLMg4ud2Vpci52MS5FdmVudBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiSQoPR2V0RXZlbnRSZXF1ZXN0EgwKBG5hbWUYASABKAkSKAoEdGltZRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiYgoQR2V0RXZlbnRSZXNwb25zZRIdCgVldmVudBgBIAEoCzIOLndlaXIudjEuRXZlbnQSLwoLb3RoZXJfdGltZXMYAiADKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIngKFkdldEV2ZW50Sm91cm5leVJlcXVlc3QSDAoEbmFtZRgBIAEoCRIoCgR0aW1lGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBImCghwb3NpdGlvbhgDIAEoCzIULndlaXIudjEuTG9nUG9zaXRpb24i1wEKF0dldEV2ZW50Sm91cm5leVJlc3BvbnNlEh0KBWV2ZW50GAEgASgLMg4ud2Vpci52MS5FdmVudBIiCghzdGF0aW9ucxgCIAMoCzIQLndlaXIudjEuU3RhdGlvbhIkCglpbl9mbGlnaHQYAyADKAsyES53ZWlyLnYxLkluRmxpZ2h0Ei8KC290aGVyX3RpbWVzGAQgAygLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIRCgl0cnVuY2F0ZWQYBSABKAgSDwoHdW5rbm93bhgGIAMoCSK3BQoHU3RhdGlvbhIoCgR0aW1lGAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBImCghwb3NpdGlvbhgCIAEoCzIULndlaXIudjEuTG9nUG9zaXRpb24SLQoIYWNjZXB0ZWQYAyABKAsyGS53ZWlyLnYxLlN0YXRpb24uQWNjZXB0ZWRIABIpCgZzdG9yZWQYBCABKAsyFy53ZWlyLnYxLlN0YXRpb24uU3RvcmVkSAASLwoJZHVwbGljYXRlGAUgASgLMhoud2Vpci52MS5TdGF0aW9uLkR1cGxpY2F0ZUgAEjYKDWRlYWRfbGV0dGVyZWQYBiABKAsyHS53ZWlyLnYxLlN0YXRpb24uRGVhZExldHRlcmVkSAASLQoIcmVwbGF5ZWQYByABKAsyGS53ZWlyLnYxLlN0YXRpb24uUmVwbGF5ZWRIABIrCgdza2lwcGVkGAggASgLMhgud2Vpci52MS5TdGF0aW9uLlNraXBwZWRIABodCghBY2NlcHRlZBIRCglwcmluY2lwYWwYASABKAkaCAoGU3RvcmVkGhwKCUR1cGxpY2F0ZRIPCgdkaWZmZXJzGAEgASgIGlQKDERlYWRMZXR0ZXJlZBITCgtkZWFkX2xldHRlchgBIAEoCRIOCgZyZWFzb24YAiABKAkSDgoGZGV0YWlsGAMgASgJEg8KB2F0dGVtcHQYBCABKAUaUgoIUmVwbGF5ZWQSEwoLZGVhZF9sZXR0ZXIYASABKAkSDwoHYXR0ZW1wdBgCIAEoBRIRCglwcmluY2lwYWwYAyABKAkSDQoFY2F1c2UYBCABKAkaPwoHU2tpcHBlZBIMCgRraW5kGAEgASgJEhMKC2Zyb21fb2Zmc2V0GAIgASgDEhEKCXRvX29mZnNldBgDIAEoA0IJCgdzdGF0aW9uInwKCEluRmxpZ2h0EiYKCHBvc2l0aW9uGAEgASgLMhQud2Vpci52MS5Mb2dQb3NpdGlvbhIXCgpoaWdoX3dhdGVyGAIgASgDSACIAQESFAoHbG9nX2VuZBgDIAEoA0gBiAEBQg0KC19oaWdoX3dhdGVyQgoKCF9sb2dfZW5kKnIKB1N1bW1hcnkSFwoTU1VNTUFSWV9VTlNQRUNJRklFRBAAEhIKDlNVTU1BUllfRkFDRVRTEAESFQoRU1VNTUFSWV9ISVNUT0dSQU0QAhIRCg1TVU1NQVJZX1RPVEFMEAMSEAoMU1VNTUFSWV9OT05FEAQykgMKDVNlYXJjaFNlcnZpY2USXwoMU2VhcmNoRXZlbnRzEhwud2Vpci52MS5TZWFyY2hFdmVudHNSZXF1ZXN0Gh0ud2Vpci52MS5TZWFyY2hFdmVudHNSZXNwb25zZSISkAIBiucYC2V2ZW50cy5yZWFkElMKCEdldEV2ZW50Ehgud2Vpci52MS5HZXRFdmVudFJlcXVlc3QaGS53ZWlyLnYxLkdldEV2ZW50UmVzcG9uc2UiEpACAYrnGAtldmVudHMucmVhZBJoCg9HZXRFdmVudEpvdXJuZXkSHy53ZWlyLnYxLkdldEV2ZW50Sm91cm5leVJlcXVlc3QaIC53ZWlyLnYxLkdldEV2ZW50Sm91cm5leVJlc3BvbnNlIhKQAgGK5xgLZXZlbnRzLnJlYWQSYQoMRXhwb3J0RXZlbnRzEhwud2Vpci52MS5FeHBvcnRFdmVudHNSZXF1ZXN0Gh0ud2Vpci52MS5FeHBvcnRFdmVudHNSZXNwb25zZSISkAIBiucYC2V2ZW50cy5yZWFkMAFiBnByb3RvMw", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_weir_v1_event, file_weir_v1_options]);
 
 /**
  * The request of SearchEvents.
@@ -465,6 +465,397 @@ export const GetEventResponseSchema: GenMessage<GetEventResponse> = /*@__PURE__*
   messageDesc(file_weir_v1_search, 12);
 
 /**
+ * The request of GetEventJourney.
+ *
+ * @generated from message weir.v1.GetEventJourneyRequest
+ */
+export type GetEventJourneyRequest = Message<"weir.v1.GetEventJourneyRequest"> & {
+  /**
+   * The resource name, "events/{source}:{id}".
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * Which one, where a producer gave several events the same source and id at different times. To the microsecond.
+   * Without it: the one at position, else the one that was accepted first.
+   *
+   * @generated from field: google.protobuf.Timestamp time = 2;
+   */
+  time?: Timestamp | undefined;
+
+  /**
+   * Where the event stands on the log, from its receipt. With it an event is found that nobody has consumed yet, and what
+   * became of a record that could not be read as an event.
+   *
+   * @generated from field: weir.v1.LogPosition position = 3;
+   */
+  position?: LogPosition | undefined;
+};
+
+/**
+ * Describes the message weir.v1.GetEventJourneyRequest.
+ * Use `create(GetEventJourneyRequestSchema)` to create a new message.
+ */
+export const GetEventJourneyRequestSchema: GenMessage<GetEventJourneyRequest> = /*@__PURE__*/
+  messageDesc(file_weir_v1_search, 13);
+
+/**
+ * The answer of GetEventJourney.
+ *
+ * @generated from message weir.v1.GetEventJourneyResponse
+ */
+export type GetEventJourneyResponse = Message<"weir.v1.GetEventJourneyResponse"> & {
+  /**
+   * The event, without its data (GetEvent has them). Absent where it is not stored, but for one that is read from the log.
+   *
+   * @generated from field: weir.v1.Event event = 1;
+   */
+  event?: Event | undefined;
+
+  /**
+   * What happened, in its order. Where clocks disagree the order is that of cause and effect: a record is accepted before
+   * it is stored, and set aside before it is replayed.
+   *
+   * @generated from field: repeated weir.v1.Station stations = 2;
+   */
+  stations: Station[];
+
+  /**
+   * Records of the event that are on the log and have not been consumed.
+   *
+   * @generated from field: repeated weir.v1.InFlight in_flight = 3;
+   */
+  inFlight: InFlight[];
+
+  /**
+   * The times of other events of the same name, oldest first; at most 100.
+   *
+   * @generated from field: repeated google.protobuf.Timestamp other_times = 4;
+   */
+  otherTimes: Timestamp[];
+
+  /**
+   * There is more of it than is told: 100 dead letters, repeats or replays at most are looked up each.
+   *
+   * @generated from field: bool truncated = 5;
+   */
+  truncated: boolean;
+
+  /**
+   * What could not be found out, and why: a sentence each, for a person.
+   *
+   * @generated from field: repeated string unknown = 6;
+   */
+  unknown: string[];
+};
+
+/**
+ * Describes the message weir.v1.GetEventJourneyResponse.
+ * Use `create(GetEventJourneyResponseSchema)` to create a new message.
+ */
+export const GetEventJourneyResponseSchema: GenMessage<GetEventJourneyResponse> = /*@__PURE__*/
+  messageDesc(file_weir_v1_search, 14);
+
+/**
+ * Something that happened to an event.
+ *
+ * @generated from message weir.v1.Station
+ */
+export type Station = Message<"weir.v1.Station"> & {
+  /**
+   * When: of accepted by the server's clock, of stored, duplicate, replayed and skipped by PostgreSQL's when the transaction
+   * began, of dead_lettered by the worker's.
+   *
+   * @generated from field: google.protobuf.Timestamp time = 1;
+   */
+  time?: Timestamp | undefined;
+
+  /**
+   * Which record. Absent where it is not known, which is so of a replay that only its letter tells of.
+   *
+   * @generated from field: weir.v1.LogPosition position = 2;
+   */
+  position?: LogPosition | undefined;
+
+  /**
+   * What happened. 9 to 29 are for stations still to come: outbox, fan-out, deliveries and their attempts.
+   *
+   * @generated from oneof weir.v1.Station.station
+   */
+  station: {
+    /**
+     * It was taken in.
+     *
+     * @generated from field: weir.v1.Station.Accepted accepted = 3;
+     */
+    value: Station_Accepted;
+    case: "accepted";
+  } | {
+    /**
+     * It was stored.
+     *
+     * @generated from field: weir.v1.Station.Stored stored = 4;
+     */
+    value: Station_Stored;
+    case: "stored";
+  } | {
+    /**
+     * It came again.
+     *
+     * @generated from field: weir.v1.Station.Duplicate duplicate = 5;
+     */
+    value: Station_Duplicate;
+    case: "duplicate";
+  } | {
+    /**
+     * It could not be stored.
+     *
+     * @generated from field: weir.v1.Station.DeadLettered dead_lettered = 6;
+     */
+    value: Station_DeadLettered;
+    case: "deadLettered";
+  } | {
+    /**
+     * It was published again.
+     *
+     * @generated from field: weir.v1.Station.Replayed replayed = 7;
+     */
+    value: Station_Replayed;
+    case: "replayed";
+  } | {
+    /**
+     * It was passed over.
+     *
+     * @generated from field: weir.v1.Station.Skipped skipped = 8;
+     */
+    value: Station_Skipped;
+    case: "skipped";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message weir.v1.Station.
+ * Use `create(StationSchema)` to create a new message.
+ */
+export const StationSchema: GenMessage<Station> = /*@__PURE__*/
+  messageDesc(file_weir_v1_search, 15);
+
+/**
+ * The event was taken in: it is on the log.
+ *
+ * @generated from message weir.v1.Station.Accepted
+ */
+export type Station_Accepted = Message<"weir.v1.Station.Accepted"> & {
+  /**
+   * Who sent it: the subject of the token. Empty where somebody wrote to the topic directly.
+   *
+   * @generated from field: string principal = 1;
+   */
+  principal: string;
+};
+
+/**
+ * Describes the message weir.v1.Station.Accepted.
+ * Use `create(Station_AcceptedSchema)` to create a new message.
+ */
+export const Station_AcceptedSchema: GenMessage<Station_Accepted> = /*@__PURE__*/
+  messageDesc(file_weir_v1_search, 15, 0);
+
+/**
+ * Its row was committed: position is that of the record that the row is of.
+ *
+ * @generated from message weir.v1.Station.Stored
+ */
+export type Station_Stored = Message<"weir.v1.Station.Stored"> & {
+};
+
+/**
+ * Describes the message weir.v1.Station.Stored.
+ * Use `create(Station_StoredSchema)` to create a new message.
+ */
+export const Station_StoredSchema: GenMessage<Station_Stored> = /*@__PURE__*/
+  messageDesc(file_weir_v1_search, 15, 1);
+
+/**
+ * A record of the same source, id and time that came after it, and is no row.
+ *
+ * @generated from message weir.v1.Station.Duplicate
+ */
+export type Station_Duplicate = Message<"weir.v1.Station.Duplicate"> & {
+  /**
+   * Its payload or an attribute is not that of the stored event: a conflict. The producer gave two events one name.
+   *
+   * @generated from field: bool differs = 1;
+   */
+  differs: boolean;
+};
+
+/**
+ * Describes the message weir.v1.Station.Duplicate.
+ * Use `create(Station_DuplicateSchema)` to create a new message.
+ */
+export const Station_DuplicateSchema: GenMessage<Station_Duplicate> = /*@__PURE__*/
+  messageDesc(file_weir_v1_search, 15, 2);
+
+/**
+ * It could not be stored.
+ *
+ * @generated from message weir.v1.Station.DeadLettered
+ */
+export type Station_DeadLettered = Message<"weir.v1.Station.DeadLettered"> & {
+  /**
+   * The resource name, "deadLetters/{group}:{topic}:{partition}:{offset}"; DeadLetterAdminService has it whole.
+   *
+   * @generated from field: string dead_letter = 1;
+   */
+  deadLetter: string;
+
+  /**
+   * Why, such as UNPERSISTABLE.
+   *
+   * @generated from field: string reason = 2;
+   */
+  reason: string;
+
+  /**
+   * The same for a person.
+   *
+   * @generated from field: string detail = 3;
+   */
+  detail: string;
+
+  /**
+   * Which replay of the record failed; 0: the record as it first came.
+   *
+   * @generated from field: int32 attempt = 4;
+   */
+  attempt: number;
+};
+
+/**
+ * Describes the message weir.v1.Station.DeadLettered.
+ * Use `create(Station_DeadLetteredSchema)` to create a new message.
+ */
+export const Station_DeadLetteredSchema: GenMessage<Station_DeadLettered> = /*@__PURE__*/
+  messageDesc(file_weir_v1_search, 15, 3);
+
+/**
+ * The record of a dead letter was published again: position is where it stands now.
+ *
+ * @generated from message weir.v1.Station.Replayed
+ */
+export type Station_Replayed = Message<"weir.v1.Station.Replayed"> & {
+  /**
+   * The resource name of the letter.
+   *
+   * @generated from field: string dead_letter = 1;
+   */
+  deadLetter: string;
+
+  /**
+   * Which replay of the record it is, from 1 on; 0 where that is not known.
+   *
+   * @generated from field: int32 attempt = 2;
+   */
+  attempt: number;
+
+  /**
+   * Who had it replayed: the subject of the token. Empty where that is not known.
+   *
+   * @generated from field: string principal = 3;
+   */
+  principal: string;
+
+  /**
+   * What says more: "auditEntries/{id}" of a call of ReplayDeadLetters, "redrives/{id}" of a redrive. Empty where it is
+   * not known.
+   *
+   * @generated from field: string cause = 4;
+   */
+  cause: string;
+};
+
+/**
+ * Describes the message weir.v1.Station.Replayed.
+ * Use `create(Station_ReplayedSchema)` to create a new message.
+ */
+export const Station_ReplayedSchema: GenMessage<Station_Replayed> = /*@__PURE__*/
+  messageDesc(file_weir_v1_search, 15, 4);
+
+/**
+ * The consumer passed the position without its record.
+ *
+ * @generated from message weir.v1.Station.Skipped
+ */
+export type Station_Skipped = Message<"weir.v1.Station.Skipped"> & {
+  /**
+   * NO_RECORD: the log had none there. LOST: it left the log before it was read. ELSEWHERE: the group began behind it.
+   * RESTART: a restart passed it.
+   *
+   * @generated from field: string kind = 1;
+   */
+  kind: string;
+
+  /**
+   * The first offset that was passed.
+   *
+   * @generated from field: int64 from_offset = 2;
+   */
+  fromOffset: bigint;
+
+  /**
+   * One past the last.
+   *
+   * @generated from field: int64 to_offset = 3;
+   */
+  toOffset: bigint;
+};
+
+/**
+ * Describes the message weir.v1.Station.Skipped.
+ * Use `create(Station_SkippedSchema)` to create a new message.
+ */
+export const Station_SkippedSchema: GenMessage<Station_Skipped> = /*@__PURE__*/
+  messageDesc(file_weir_v1_search, 15, 5);
+
+/**
+ * A record that has not been consumed.
+ *
+ * @generated from message weir.v1.InFlight
+ */
+export type InFlight = Message<"weir.v1.InFlight"> & {
+  /**
+   * Where it is.
+   *
+   * @generated from field: weir.v1.LogPosition position = 1;
+   */
+  position?: LogPosition | undefined;
+
+  /**
+   * The next offset of its partition to be consumed: so many records come before it as lie between. Absent before the first.
+   *
+   * @generated from field: optional int64 high_water = 2;
+   */
+  highWater?: bigint | undefined;
+
+  /**
+   * One past the last offset of its partition; less high_water it is the lag. Absent where Kafka did not say.
+   *
+   * @generated from field: optional int64 log_end = 3;
+   */
+  logEnd?: bigint | undefined;
+};
+
+/**
+ * Describes the message weir.v1.InFlight.
+ * Use `create(InFlightSchema)` to create a new message.
+ */
+export const InFlightSchema: GenMessage<InFlight> = /*@__PURE__*/
+  messageDesc(file_weir_v1_search, 16);
+
+/**
  * What sums up all events that match, beside the page.
  *
  * @generated from enum weir.v1.Summary
@@ -552,6 +943,24 @@ export const SearchService: GenService<{
     methodKind: "unary";
     input: typeof GetEventRequestSchema;
     output: typeof GetEventResponseSchema;
+  },
+  /**
+   * Tells where an event is and how it came there: each station that is known of it, in the order in which things happened.
+   * Also of an event that is not stored: a dead letter is found by the event's name, and a record that nobody has consumed
+   * yet by the position in the receipt. Kafka is asked where that is needed, for 5 s at most; without it the stations are
+   * those that PostgreSQL knows, and unknown says what is missing.
+   *
+   * Errors: INVALID_ARGUMENT for a name that is not of the form "events/{source}:{id}", for a time or position out of
+   * range, and for the position of another event; NOT_FOUND (EVENT_NOT_FOUND) where nothing of the event has been seen, with
+   * what is known beside: how many records are still to be consumed, and since when events are kept; UNAVAILABLE and
+   * DEADLINE_EXCEEDED as SearchEvents.
+   *
+   * @generated from rpc weir.v1.SearchService.GetEventJourney
+   */
+  getEventJourney: {
+    methodKind: "unary";
+    input: typeof GetEventJourneyRequestSchema;
+    output: typeof GetEventJourneyResponseSchema;
   },
   /**
    * Streams all events that match, with their data, in order, however many they are. Each message brings the token to go on
