@@ -7,6 +7,7 @@ import { encodeArray, encodeTimestamptz } from "./binary-format.ts";
 import { type EventSummary, SUMMARY_COLUMNS, type SummaryRow, toSummary } from "./event-row.ts";
 import { type Database } from "./pool.ts";
 import { read } from "./read.ts";
+import { cutText, LETTER_TEXT_BYTES, toText } from "./record-values.ts";
 
 // What the store knows of one event. Every statement reads ranges of indexes, each of at most MOST rows. Times are microseconds
 // since 1970; `key` is the time that tells events of one name apart.
@@ -48,6 +49,13 @@ export interface LetterFact {
   readonly event: EventIdentity | undefined;
   /** undefined where the record had no event. */
   readonly key: bigint | undefined;
+}
+
+/** Whether what the index of the dead letters keeps of a name is of this one: of a name that is too long its beginning. */
+export function isKeptOf(kept: EventIdentity, name: EventIdentity): boolean {
+  return (["source", "id"] as const).every(
+    (part) => kept[part] === cutText(toText(name[part]), LETTER_TEXT_BYTES[part]),
+  );
 }
 
 /** A row of consumer.replay. */

@@ -10,7 +10,7 @@ import {
   type InFlightSchema,
 } from "#gen/weir/v1/search_pb.ts";
 import { occurredAt } from "#postgres/event-values.ts";
-import { MOST, type Progress, progressOf, skipAt } from "#postgres/journey.ts";
+import { isKeptOf, MOST, type Progress, progressOf, skipAt } from "#postgres/journey.ts";
 import { type Database } from "#postgres/pool.ts";
 import { demandNone } from "../errors.ts";
 import { endOf } from "../http/deadlines.ts";
@@ -166,10 +166,14 @@ function refuseAnother(
   const place = placeKey(position);
   const [row, repeat, letter] = [stored.get(place), repeats.get(place), letters.get(place)];
   const there = row?.event.event ?? repeat ?? letter?.event ?? logged?.event;
+  const isSame =
+    there === letter?.event && letter?.event !== undefined
+      ? isKeptOf(letter.event, { source, id })
+      : there?.source === source && there.id === id;
   const key = row?.key ?? repeat?.key ?? letter?.key ?? (logged && occurredAt(logged));
   const refuse = (description: string): void =>
     demandNone([{ field: "position", reason: "INVALID_REQUEST", description }]);
-  if (there !== undefined && (there.source !== source || there.id !== id))
+  if (there !== undefined && !isSame)
     refuse(`Another event stands there: ${formatEventName(there.source, there.id)}.`);
   if (time !== undefined && key !== undefined && key !== time)
     refuse(`The event there has another time: ${new Date(Number(key / 1_000n)).toISOString()}.`);

@@ -220,6 +220,28 @@ describe("a journey", () => {
     expect((await refusalOf(suite.clients.search.getEventJourney({ name }))).reason).toBe("EVENT_NOT_FOUND");
   });
 
+  test("of an id that is too long for the index of the dead letters is found by its position", async () => {
+    const id = "x".repeat(600);
+    const record = {
+      partition: 2,
+      value: Buffer.from("1"),
+      headers: ["specversion 1.0", `id ${id}`, "source /long", "type com.example.unlucky"].map((header) => {
+        const [name, value] = header.split(" ") as [string, string];
+        return [`ce_${name}`, Buffer.from(value)] as const;
+      }),
+    };
+    const [offset] = await publish(suite.weir, [record]);
+    const position = { topic: suite.weir.topic, partition: 2, offset: offset! };
+    const asked = { name: `events/%2Flong:${id}`, position };
+    await expect
+      .poll(async () => (await journeyOf(suite.clients, asked).catch(() => undefined))?.lines.at(-1), soon)
+      .toBe(`dead-lettered 2/${offset} attempt 0`);
+    const other = await refusalOf(
+      suite.clients.search.getEventJourney({ ...asked, name: "events/%2Flong:y" }),
+    );
+    expect(other.message).toContain("Another event stands there");
+  });
+
   test("says what passed over its position", async () => {
     const position = await send({ source: "/c", id: "passed" });
     await untilLines("events/%2Fc:passed", 2);
