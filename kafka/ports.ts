@@ -112,6 +112,8 @@ export interface LogRange {
   readonly start: bigint;
   /** One past the last. */
   readonly end: bigint;
+  /** Where what is committed ends: below `end` where a transaction is open, which holds back all that comes after its first record. */
+  readonly stable: bigint;
   /** The group's committed offset, where there is one. */
   readonly committed: bigint | undefined;
   /**
@@ -136,7 +138,7 @@ export interface Consumer {
 
 /** Questions to the brokers. Each answers within the connection's request timeout, or rejects with a KafkaError. */
 export interface Admin extends AsyncDisposable {
-  /** The first offset and the one past the last, and the topic's id, for every partition of a topic. */
+  /** What the brokers say of every partition of a topic. */
   logRanges(topic: string): Promise<ReadonlyMap<number, Omit<LogRange, "committed">>>;
   /** The offsets that a group has committed; a partition without one is absent. */
   committedOffsets(group: string, topic: string): Promise<ReadonlyMap<number, bigint>>;

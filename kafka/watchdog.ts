@@ -7,7 +7,7 @@ export interface WatchdogOptions {
   /** How long a partition may wait for a fetch while its log has more, in milliseconds. */
   readonly stuckMs: number;
   /** What the brokers say of the partitions' logs. */
-  readonly logRanges: () => Promise<ReadonlyMap<number, Pick<LogRange, "end" | "topicId">>>;
+  readonly logRanges: () => Promise<ReadonlyMap<number, Pick<LogRange, "end" | "stable" | "topicId">>>;
 }
 
 /** Looks after a consumer's fetching, over all its memberships. */
@@ -23,8 +23,8 @@ export interface Watchdog {
 const MAX_DOUBLINGS = 5;
 
 /**
- * A watchdog. A membership that did not help makes the bound twice as long for that offset: somebody else's open
- * transaction holds back all that follows it, and looks the same.
+ * A watchdog. A membership that did not help makes the bound twice as long for that offset: what holds it back is then
+ * none of the member's doing.
  */
 export function createWatchdog({ stuckMs, logRanges }: WatchdogOptions): Watchdog {
   const strikes = new Map<number, { readonly offset: bigint; readonly count: number }>();
@@ -58,7 +58,8 @@ export function createWatchdog({ stuckMs, logRanges }: WatchdogOptions): Watchdo
         for (const reader of readers().filter(isLate)) {
           const { topic, partition } = reader.partition;
           const { offset, since } = reader.waiting!;
-          if (offset >= (ranges?.get(partition)?.end ?? 0n)) continue;
+          // Where a transaction is open, the log goes on and nothing of it is handed out: no member would fare better.
+          if (offset >= (ranges?.get(partition)?.stable ?? 0n)) continue;
           const before = strikes.get(partition);
           strikes.set(partition, { offset, count: before?.offset === offset ? before.count + 1 : 1 });
           const seconds = Math.round((performance.now() - since) / 1_000);

@@ -7,6 +7,7 @@ import { type Observation, type Telemetry } from "#runtime/telemetry.ts";
 import { describeFailed } from "./failed-partitions.ts";
 import { type Persist, type Progress } from "./persist.ts";
 import { type Role } from "./role.ts";
+import { createWaiting } from "./waiting.ts";
 
 /** What the persist role is made of. */
 export interface PersistRoleOptions {
@@ -21,29 +22,40 @@ export interface PersistRoleOptions {
 }
 
 /** How often the log's ends are asked for; the lag is as old as that at most. */
-const LAG_INTERVAL_MS = 10_000;
+const LAG_INTERVAL_MS = 5_000;
+/** How often it is looked whether something waits for too long. */
+const WAITING_INTERVAL_MS = 1_000;
 
 /** The persist role: the log into PostgreSQL. */
 export function createPersistRole(options: PersistRoleOptions): Role {
   const { consumer, persist, group, topic, admin, telemetry, log } = options;
-  let ends: ReadonlyMap<number, bigint> = new Map();
+  const waiting = createWaiting(persist, log);
+  let ranges: Awaited<ReturnType<Admin["logRanges"]>> = new Map();
 
   async function watchEnds(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       try {
-        ends = new Map([...(await admin.logRanges(topic))].map(([partition, { end }]) => [partition, end]));
+        ranges = await admin.logRanges(topic);
       } catch (error) {
         // What is not known is not shown.
-        ends = new Map();
+        ranges = new Map();
         log.debug("The log's ends are not known", { error });
       }
+      waiting.look(ranges);
       await sleep(LAG_INTERVAL_MS, undefined, { signal }).catch(() => undefined);
+    }
+  }
+
+  async function watchWaiting(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      waiting.tell();
+      await sleep(WAITING_INTERVAL_MS, undefined, { signal }).catch(() => undefined);
     }
   }
 
   function* lag(): Generator<Observation<"weir.consumer.lag">> {
     for (const each of persist.progress) {
-      const end = ends.get(each.partition);
+      const end = ranges.get(each.partition)?.end;
       // A checkpoint beyond the end is no lag but a fault, which the state "failed" shows.
       if (each.state === "failed" || each.nextOffset === undefined || end === undefined) continue;
       const behind = end - each.nextOffset;
@@ -63,7 +75,7 @@ export function createPersistRole(options: PersistRoleOptions): Role {
     dependencies: ["kafka", "postgresql"],
     get fault() {
       const failed = persist.progress.flatMap((each) => (each.state === "failed" ? [each.failure] : []));
-      return failed.length > 0 ? describeFailed(failed) : consumer.fault;
+      return failed.length > 0 ? describeFailed(failed) : (waiting.fault ?? consumer.fault);
     },
     get failed() {
       const states = persist.progress.map(({ state }) => state);
@@ -72,7 +84,7 @@ export function createPersistRole(options: PersistRoleOptions): Role {
     async run(signal) {
       using _lag = telemetry.observe("weir.consumer.lag", lag);
       using _partitions = telemetry.observe("weir.consumer.partitions", partitions);
-      await Promise.all([consumer.run(signal), watchEnds(signal)]);
+      await Promise.all([consumer.run(signal), watchEnds(signal), watchWaiting(signal)]);
     },
   };
 }

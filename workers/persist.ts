@@ -35,8 +35,18 @@ export type Progress = TopicPartition & {
     | { readonly state: "failed"; readonly failure: FailedPartition }
   );
 
+/** Work for a partition that is under way. */
+export interface Underway extends TopicPartition {
+  /** The offset from which records wait for it; undefined: the partition is being taken over. */
+  readonly from: bigint | undefined;
+  /** When it began, in milliseconds since 1970. */
+  readonly since: number;
+}
+
 /** The effects of consuming the events topic. */
 export interface Persist extends ConsumerHandler {
+  /** What PostgreSQL, or the dead-letter topic, is being waited for, with all tries of it. */
+  readonly underway: readonly Underway[];
   /** Every partition that is this member's now. */
   readonly progress: readonly Progress[];
 }
@@ -52,6 +62,21 @@ export function createPersist(options: PersistOptions): Persist {
   const findStart = createFindStart();
   const claims = new Map<string, Claim>();
   const progress = new Map<string, Progress>();
+  const underway = new Map<string, Underway>();
+
+  async function during<T>(
+    { topic, partition }: TopicPartition,
+    from: bigint | undefined,
+    work: () => Promise<T>,
+  ): Promise<T> {
+    const key = keyOf({ topic, partition });
+    underway.set(key, { topic, partition, from, since: Date.now() });
+    try {
+      return await work();
+    } finally {
+      underway.delete(key);
+    }
+  }
 
   /** Counts what this database knows nothing of and moves the checkpoint past it, so that it is counted once. */
   async function passGap(claim: Claim, range: LogRange, start: bigint, gap: bigint): Promise<void> {
@@ -81,7 +106,12 @@ export function createPersist(options: PersistOptions): Persist {
     const from = progress.get(key)?.nextOffset;
     if (claim === undefined || from === undefined) throw new Error(`${key} was not taken over`);
     try {
-      progress.set(key, { topic, partition, state: "assigned", nextOffset: await work(claim, from) });
+      progress.set(key, {
+        topic,
+        partition,
+        state: "assigned",
+        nextOffset: await during(claim, from, () => work(claim, from)),
+      });
     } catch (error) {
       // It is taken over anew before anything else of it is read.
       claims.delete(key);
@@ -94,6 +124,9 @@ export function createPersist(options: PersistOptions): Persist {
     get progress() {
       return [...progress.values()];
     },
+    get underway() {
+      return [...underway.values()];
+    },
 
     async assigned({ topic, partition }, range) {
       const key = keyOf({ topic, partition });
@@ -104,7 +137,9 @@ export function createPersist(options: PersistOptions): Persist {
         if (!isFailed) progress.set(key, { topic, partition, state: "stopped", nextOffset });
       };
       stopAt(progress.get(key)?.nextOffset);
-      const claim = await takeOver(db, { group, topic, partition, owner });
+      const claim = await during({ topic, partition }, undefined, () =>
+        takeOver(db, { group, topic, partition, owner }),
+      );
       stopAt(claim.nextOffset);
       const start = findStart(claim, range);
       if (start.outcome === "suspect") {

@@ -5,7 +5,7 @@ import { type Claim, REFUSED_LOG } from "#postgres/claims.ts";
 
 import { createFindStart } from "./starting-offset.ts";
 
-const LOG: LogRange = { start: 100n, end: 200n, committed: undefined, topicId: undefined };
+const LOG: LogRange = { start: 100n, end: 200n, committed: undefined, stable: 200n, topicId: undefined };
 
 function claim(nextOffset: bigint | undefined, change: Partial<Claim> = {}): Claim {
   const topic = "weir.events.v1";

@@ -32,11 +32,16 @@ export function openAdminSession({ connection, log }: AdminSessionOptions): Admi
   return {
     async logRanges(topic) {
       const topicId = await reader.topicId(topic);
+      // Its end is that of what is committed.
       const partitions = await (await connected()).fetchTopicOffsets(topic);
+      const ends = await reader.ends(
+        topic,
+        partitions.map(({ partition }) => partition),
+      );
       return new Map(
         partitions.map(({ partition, low, high }) => [
           partition,
-          { start: BigInt(low), end: BigInt(high), topicId },
+          { start: BigInt(low), end: ends.get(partition)!, stable: BigInt(high), topicId },
         ]),
       );
     },

@@ -58,6 +58,12 @@ export interface Cluster {
   /** By the leader's node id. */
   findLeaderForPartitions(topic: string, partitions: readonly number[]): Readonly<Record<string, unknown>>;
   findBroker(by: { readonly nodeId: string }): Promise<Broker>;
+  /** The ends of partitions. */
+  fetchTopicsOffset(topics: readonly unknown[]): Promise<readonly TopicOffsets[]>;
+}
+
+interface TopicOffsets {
+  readonly partitions: readonly { readonly partition: number; readonly offset: string }[];
 }
 
 /** A connection to one broker. */
@@ -96,6 +102,9 @@ export function framed(bytes: Buffer): Frame {
   return new EncoderClass(bytes.length).writeBuffer(bytes);
 }
 
+/** Kafka's isolation level of whoever wants to know of open transactions, too; kafkajs' own admin does not. */
+const READ_UNCOMMITTED = 0;
+
 interface FetchAnswer {
   readonly responses: readonly { readonly partitions: readonly unknown[] }[];
 }
@@ -106,7 +115,11 @@ export function createCluster(kafka: Kafka): Cluster {
     ({ description }) => description === "private:Kafka:createCluster",
   )!;
   const clusters = kafka as unknown as Readonly<Record<symbol, (options: object) => Cluster>>;
-  return clusters[create]!({ metadataMaxAge: 300_000, allowAutoTopicCreation: false });
+  return clusters[create]!({
+    metadataMaxAge: 300_000,
+    allowAutoTopicCreation: false,
+    isolationLevel: READ_UNCOMMITTED,
+  });
 }
 
 /** What was fetched of a partition, with what kafkajs leaves out of it for its consumers. */

@@ -14,6 +14,8 @@ export interface Reader {
   readFrom(partition: TopicPartition, offset: bigint, maxBytes: number): Promise<Fetched | undefined>;
   /** As `topicId` of a log range. */
   topicId(topic: string): Promise<string | undefined>;
+  /** As `end` of a log range, by partition. */
+  ends(topic: string, partitions: readonly number[]): Promise<ReadonlyMap<number, bigint>>;
 }
 
 const READ_COMMITTED = 1;
@@ -68,19 +70,34 @@ export function createReader(kafka: Kafka): Reader {
     return batch.isEmpty() ? undefined : toFetched(batch);
   }
 
+  /** Asks again where the leaders have moved. */
+  async function retried<T>(question: () => Promise<T>): Promise<T> {
+    for (let tries = 1; ; tries += 1) {
+      try {
+        return await question();
+      } catch (error) {
+        if (!PASSING.has(protocolError(error)) || tries > MEMBERSHIP.retries) throw error;
+        await (await connected()).refreshMetadata();
+      }
+    }
+  }
+
   return {
     topicId: async (topic) => askTopicId(await leaderOf({ topic, partition: 0 }), topic),
-    async readFrom(partition, offset, maxBytes) {
-      for (let tries = 1; ; tries += 1) {
-        try {
-          return await fetch(partition, offset, maxBytes);
-        } catch (error) {
-          const known = protocolError(error);
-          if (known === "OFFSET_OUT_OF_RANGE") return undefined;
-          if (!PASSING.has(known) || tries > MEMBERSHIP.retries) throw error;
-          await (await connected()).refreshMetadata();
-        }
-      }
-    },
+    ends: (topic, partitions) =>
+      retried(async () => {
+        const cluster = await connected();
+        await cluster.addTargetTopic(topic);
+        const places = partitions.map((partition) => ({ partition }));
+        const [found] = await cluster.fetchTopicsOffset([
+          { topic, partitions: places, fromBeginning: false },
+        ]);
+        return new Map(found?.partitions.map(({ partition, offset }) => [partition, BigInt(offset)]));
+      }),
+    readFrom: (partition, offset, maxBytes) =>
+      retried(() => fetch(partition, offset, maxBytes)).catch((error: unknown) => {
+        if (protocolError(error) === "OFFSET_OUT_OF_RANGE") return undefined;
+        throw error;
+      }),
   };
 }

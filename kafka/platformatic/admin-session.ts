@@ -1,6 +1,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { Admin, ConfigResourceTypes, IncrementalAlterConfigOperationTypes } from "@platformatic/kafka";
+import {
+  Admin,
+  ConfigResourceTypes,
+  FetchIsolationLevels,
+  IncrementalAlterConfigOperationTypes,
+} from "@platformatic/kafka";
 
 import { type AdminSession, type AdminSessionOptions, TopicMissing } from "../adapter.ts";
 import { type TopicDescription } from "../ports.ts";
@@ -19,6 +24,7 @@ const RETRIES = 2;
 /** How long to wait before asking once more whether a new topic has its leaders. */
 const LEADER_CHECK_MS = 20;
 const { TOPIC } = ConfigResourceTypes;
+const { READ_UNCOMMITTED, READ_COMMITTED } = FetchIsolationLevels;
 const { SET } = IncrementalAlterConfigOperationTypes;
 
 /** An admin session by the library's Admin. */
@@ -29,18 +35,28 @@ export function openAdminSession({ connection }: AdminSessionOptions): AdminSess
   return {
     async logRanges(topic) {
       const { topic: described } = await describeTopic(admin, topic, true);
-      // A request tells of one time for each partition.
-      const [starts, ends] = await Promise.all(
-        [START, END].map(async (timestamp) => {
+      // A request tells of one time for each partition, by one level of isolation.
+      const asked = [
+        [START, READ_UNCOMMITTED],
+        [END, READ_UNCOMMITTED],
+        [END, READ_COMMITTED],
+      ] as const;
+      const [starts, ends, stable] = await Promise.all(
+        asked.map(async ([timestamp, isolationLevel]) => {
           const partitions = described.partitions.map((_, partitionIndex) => ({ partitionIndex, timestamp }));
-          const [listed] = await admin.listOffsets({ topics: [{ name: topic, partitions }] });
+          const [listed] = await admin.listOffsets({ topics: [{ name: topic, partitions }], isolationLevel });
           return new Map(listed?.partitions.map(({ partitionIndex, offset }) => [partitionIndex, offset]));
         }),
       );
       return new Map(
         described.partitions.map((_, partition) => [
           partition,
-          { start: starts!.get(partition)!, end: ends!.get(partition)!, topicId: topicIdOf(described) },
+          {
+            start: starts!.get(partition)!,
+            end: ends!.get(partition)!,
+            stable: stable!.get(partition)!,
+            topicId: topicIdOf(described),
+          },
         ]),
       );
     },

@@ -64,6 +64,8 @@ export interface Broker extends AsyncDisposable {
     topic: string,
     texts: readonly (readonly [end: "commit" | "abort", text: string])[],
   ): Promise<void>;
+  /** Begins a transaction and writes a text in it. */
+  openTransaction(topic: string, text: string): Promise<{ commit(): Promise<void> }>;
   /** Writes texts compressed, as a producer of somebody else's may. */
   gzip(topic: string, texts: readonly string[]): Promise<void>;
   /** How many members a group has. */
@@ -115,6 +117,18 @@ export async function openBroker(
         await transaction[end]();
       }
       await producer.disconnect();
+    },
+    async openTransaction(topic, text) {
+      const producer = kafka.producer({ transactionalId: name("transactions"), maxInFlightRequests: 1 });
+      await producer.connect();
+      const transaction = await producer.transaction();
+      await transaction.send({ topic, messages: [message(text)] });
+      return {
+        async commit() {
+          await transaction.commit();
+          await producer.disconnect();
+        },
+      };
     },
     async gzip(topic, texts) {
       const producer = kafka.producer();

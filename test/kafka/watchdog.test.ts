@@ -100,6 +100,23 @@ describe.each([
     expect(consuming.assigned).toHaveLength(1);
   }, 60_000);
 
+  test("is not taken for stuck while somebody's open transaction holds the log back", async () => {
+    const topic = await broker.topic(1);
+    await publish(topic, "before");
+    await using consuming = consume(broker, topic, {}, { stuckMs: 1_000 });
+    await expect.poll(() => consuming.values(), soon).toEqual(["before"]);
+    const open = await broker.openTransaction(topic, "held");
+    await publish(topic, "after");
+    const until = performance.now() + 3_000;
+    await expect.poll(() => performance.now(), { timeout: 10_000 }).toBeGreaterThan(until);
+    expect(consuming.assigned).toHaveLength(1);
+    const range = (await broker.admin.logRanges(topic)).get(0);
+    expect(range).toMatchObject({ stable: 1n, end: 3n });
+    await open.commit();
+    await expect.poll(() => consuming.values(), soon).toEqual(["before", "held", "after"]);
+    expect(consuming.assigned).toHaveLength(1);
+  }, 60_000);
+
   test("since answers are lost on their way, heartbeats' among them, is replaced and loses nothing", async () => {
     const topic = await broker.topic(1);
     await publish(topic, "before");

@@ -34,7 +34,7 @@ test("of two claims the older writes nothing: neither rows nor checkpoint", asyn
   await bench.publish(...eventRecords(bench, 10));
   const records = await recordsOf(bench);
   const partition = { topic: bench.events, partition: 0 };
-  const log = { start: 0n, end: 10n, committed: undefined, topicId: undefined };
+  const log = { start: 0n, end: 10n, stable: 10n, committed: undefined, topicId: undefined };
   const signal = new AbortController().signal;
   const [former, present] = [idleWorker(bench), idleWorker(bench)];
   expect(await former.assigned(partition, log)).toBe(0n);
