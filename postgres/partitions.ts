@@ -8,7 +8,7 @@ const MONTHS_AHEAD = 3;
 interface Month {
   /** Of the partition, without its schema. */
   readonly name: string;
-  /** The first instant of the month and that of the next, UTC. */
+  /** The first instant of the month and that of the next, UTC, as PostgreSQL writes a time. */
   readonly start: string;
   readonly end: string;
 }
@@ -30,19 +30,33 @@ export async function ensurePartitions(db: Database, now: Date): Promise<readonl
 
 /**
  * Makes the partition of one month, `YYYY-MM`, as {@link ensurePartitions} does, with the rows of it that fell into the
- * default partition; false where it is there. One that retention has detached counts as there.
+ * default partition, and says so; "detached" where its table is there and no partition any more (retention), so that rows
+ * of the month stay in the default partition.
  */
-export async function ensureMonth(db: Database, month: string): Promise<boolean> {
-  return transaction(db, (tx) => ensurePartition(tx, monthOf(new Date(`${month}-01T00:00:00Z`), 0)));
+export async function ensureMonth(db: Database, month: string): Promise<"made" | "attached" | "detached"> {
+  const of = monthOf(new Date(`${month}-01T00:00:00Z`), 0);
+  return transaction(db, async (tx) => {
+    if (await ensurePartition(tx, of)) return "made";
+    const { rowCount } = await tx.query({
+      text: "select from pg_inherits where inhrelid = to_regclass($1) and inhparent = 'events.event'::regclass",
+      values: [`events.${of.name}`],
+    });
+    return rowCount === 1 ? "attached" : "detached";
+  });
 }
 
-/** The months, `YYYY-MM`, of the rows in the default partition, with how many there are of each: the first 1,000. */
+/**
+ * The months, `YYYY-MM`, of the rows in the default partition, with how many there are of each: the first 1,000. One before
+ * the year 1 ends in " BC"; there is no partition for those, nor for years of more than four digits.
+ */
 export async function defaultMonths(
   db: Database,
 ): Promise<readonly { readonly month: string; readonly rows: bigint }[]> {
   const { rows } = await db.pool.query<{ month: string; rows: string }>(
-    `select to_char(occurred_at at time zone 'UTC', 'YYYY-MM') as month, count(*) as rows
-     from events.event_default group by 1 order by 1 limit 1000`,
+    `select to_char(start at time zone 'UTC', 'YYYY-MM') || case when extract(year from start at time zone 'UTC') < 0 then ' BC' else '' end
+       as month, count(*) as rows
+     from events.event_default cross join lateral (select date_trunc('month', occurred_at, 'UTC') as start) as of
+     group by start order by start limit 1000`,
   );
   return rows.map((row) => ({ month: row.month, rows: BigInt(row.rows) }));
 }
@@ -93,8 +107,19 @@ async function ensurePartition(tx: Tx, { name, start, end }: Month): Promise<boo
 }
 
 function monthOf(now: Date, offset: number): Month {
-  const first = (index: number): string =>
-    new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + index)).toISOString();
+  const first = (index: number): Date => {
+    const day = new Date(0);
+    // Date.UTC takes the years 0 to 99 for those of the twentieth century.
+    day.setUTCFullYear(now.getUTCFullYear(), now.getUTCMonth() + index, 1);
+    return day;
+  };
   const start = first(offset);
-  return { name: `event_${start.slice(0, 4)}_${start.slice(5, 7)}`, start, end: first(offset + 1) };
+  const [year, month] = [start.getUTCFullYear(), start.getUTCMonth() + 1];
+  const name = `event_${String(year).padStart(4, "0")}_${String(month).padStart(2, "0")}`;
+  return { name, start: toInstant(start), end: toInstant(first(offset + 1)) };
+}
+
+/** Without the sign that ISO 8601 puts before years of more than four digits. */
+function toInstant(day: Date): string {
+  return day.toISOString().replace(/^\+0*/, "");
 }

@@ -5,7 +5,12 @@ import { createLogger } from "#runtime/log.ts";
 
 /** How long one statement may run: the rows of a month are moved by one. */
 const STATEMENT_TIMEOUT_MS = 3_600_000;
-const MONTH = /^[0-9]{4}-(0[1-9]|1[0-2])$/;
+const OUTCOMES = {
+  made: "made",
+  attached: "is there already",
+  detached: "was detached by retention: its rows stay in the default partition, see docs/operations.md",
+};
+const MONTH = /^(?!0000)[0-9]{4}-(0[1-9]|1[0-2])$/;
 
 // `npm run partition -- 2024-01 2024-02`: makes the partitions of months and moves the rows of them there that are in the
 // default partition. Without months: says which months those rows are of.
@@ -25,8 +30,7 @@ async function partition(months: readonly string[]): Promise<void> {
     for (const { month, rows } of await defaultMonths(db)) process.stdout.write(`${month} ${rows}\n`);
   }
   for (const month of months) {
-    const isMade = await ensureMonth(db, month);
-    process.stdout.write(`${month} ${isMade ? "made" : "is there already"}\n`);
+    process.stdout.write(`${month} ${OUTCOMES[await ensureMonth(db, month)]}\n`);
   }
 }
 

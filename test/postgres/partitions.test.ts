@@ -2,7 +2,13 @@ import { expect, test } from "vitest";
 
 import { type StoredEvent } from "#core/event.ts";
 import { insertEvents } from "#postgres/events.ts";
-import { countDefaultRows, countMonthsAhead, ensurePartitions } from "#postgres/partitions.ts";
+import {
+  countDefaultRows,
+  countMonthsAhead,
+  defaultMonths,
+  ensureMonth,
+  ensurePartitions,
+} from "#postgres/partitions.ts";
 import { getEvent } from "#postgres/search.ts";
 import { transaction } from "#postgres/tx.ts";
 
@@ -80,6 +86,33 @@ test("rows that fell into the default partition are counted, and move once their
   }
   const again = await transaction(suite.db, (tx) => insertEvents(tx, events));
   expect(again.written).toEqual([]);
+});
+
+test("the months of the first and the last years are theirs, and no others", async () => {
+  const months = ["0001-01", "0050-06", "0099-12", "9999-12"];
+  const events = months.map((month, index) =>
+    sketchEvent({ time: `${month}-15T00:00:00Z`, offset: BigInt(index) }),
+  );
+  // Of a record without a time, whose own timestamp is years before our era.
+  const ancient = sketchEvent({
+    time: undefined,
+    offset: 9n,
+    acceptTime: Date.parse("-000043-03-15T00:00:00Z"),
+  });
+  await insert([...events, ancient]);
+  const found = (await defaultMonths(suite.db)).filter(({ month }) => /BC$|^0|^9/.test(month));
+  expect(found).toEqual(["0044-03 BC", ...months].map((month) => ({ month, rows: 1n })));
+  for (const month of months) expect(await ensureMonth(suite.db, month)).toBe("made");
+  expect(await Promise.all(events.map(partitionOf))).toEqual(
+    months.map((month) => `events.event_${month.replace("-", "_")}`),
+  );
+});
+
+test("a month whose table was detached is told from one that is there", async () => {
+  expect(await ensureMonth(suite.db, "2101-01")).toBe("made");
+  expect(await ensureMonth(suite.db, "2101-01")).toBe("attached");
+  await suite.db.pool.query("alter table events.event detach partition events.event_2101_01");
+  expect(await ensureMonth(suite.db, "2101-01")).toBe("detached");
 });
 
 test("a partition that cannot be made for a lock is given up after 5 s, and what was made stays", async () => {
