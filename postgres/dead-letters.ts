@@ -312,11 +312,6 @@ export function markingReplayed(
   };
 }
 
-/** Notes that a letter's record was published again, now. */
-export async function markReplayed(db: Database, replayed: ReplayedLetter, by: ReplayCause): Promise<void> {
-  await db.pool.query(markingReplayed([replayed], by));
-}
-
 interface LetterRow {
   readonly group_id: string;
   readonly topic: string;

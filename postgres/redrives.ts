@@ -3,7 +3,7 @@ import pg from "pg";
 import { encodeTimestamptz } from "./binary-format.ts";
 import { type LetterCursor, markingReplayed, type ReplayedLetter } from "./dead-letters.ts";
 import { type Database } from "./pool.ts";
-import { transaction } from "./tx.ts";
+import { transaction, type Tx } from "./tx.ts";
 
 /** RUNNING: a worker runs it, or will soon. The last two have ended for good. */
 export type RedriveState = "RUNNING" | "PAUSED" | "COMPLETED" | "CANCELLED";
@@ -230,34 +230,41 @@ where id = $1 and epoch = $2 returning state`;
  * published counts though the redrive was paused or cancelled meanwhile. Answers the state that is wanted of it, or
  * "fenced": then nothing was written.
  */
-export async function saveProgress(
+export function saveProgress(
   db: Database,
+  redrive: Pick<Redrive, "id" | "epoch" | "startedBy">,
+  progress: RedriveProgress,
+): Promise<RedriveState | "fenced"> {
+  return transaction(db, (tx) => saveProgressIn(tx, redrive, progress));
+}
+
+/** As `saveProgress`, in the transaction that has the chunk's letters locked. */
+export async function saveProgressIn(
+  tx: Tx,
   { id, epoch, startedBy }: Pick<Redrive, "id" | "epoch" | "startedBy">,
   { replayed, counts, cursor, isLast, failure, leaseMs }: RedriveProgress,
 ): Promise<RedriveState | "fenced"> {
-  return transaction(db, async (tx) => {
-    const { rows } = await tx.query<{ state: RedriveState }>({
-      name: "redrives.save",
-      text: SAVE,
-      values: [
-        id,
-        epoch,
-        JSON.stringify(counts),
-        cursor && encodeTimestamptz(cursor.time),
-        cursor?.topic,
-        cursor?.partition,
-        cursor?.offset,
-        failure?.error,
-        failure?.waitMs ?? leaseMs,
-        isLast,
-      ],
-    });
-    if (rows[0] === undefined) return "fenced";
-    if (replayed.length > 0) {
-      await tx.query(markingReplayed(replayed, { principal: startedBy, cause: redriveName(id) }));
-    }
-    return rows[0].state;
+  const { rows } = await tx.query<{ state: RedriveState }>({
+    name: "redrives.save",
+    text: SAVE,
+    values: [
+      id,
+      epoch,
+      JSON.stringify(counts),
+      cursor && encodeTimestamptz(cursor.time),
+      cursor?.topic,
+      cursor?.partition,
+      cursor?.offset,
+      failure?.error,
+      failure?.waitMs ?? leaseMs,
+      isLast,
+    ],
   });
+  if (rows[0] === undefined) return "fenced";
+  if (replayed.length > 0) {
+    await tx.query(markingReplayed(replayed, { principal: startedBy, cause: redriveName(id) }));
+  }
+  return rows[0].state;
 }
 
 /** The resource name of a redrive. */

@@ -8,11 +8,15 @@ import {
   type Redrive,
   type RedriveCounts,
   type RedriveOutcome,
+  type RedriveProgress,
   type RedriveState,
   releaseClaim,
   renewClaim,
   saveProgress,
+  saveProgressIn,
 } from "#postgres/redrives.ts";
+import { lockUnreplayed } from "#postgres/letter-locks.ts";
+import { transaction } from "#postgres/tx.ts";
 import { type Logger } from "#runtime/log.ts";
 import { type Telemetry } from "#runtime/telemetry.ts";
 
@@ -64,7 +68,7 @@ export function createRedriveRole(options: RedriveRoleOptions): Role {
     let { cursor, failures } = redrive;
     let claimedAt = performance.now();
     let due = performance.now();
-    const failed = async (error: string, replayed: readonly ReplayedLetter[] = []): Promise<End> => {
+    const failing = (error: string, replayed: readonly ReplayedLetter[] = []): RedriveProgress => {
       telemetry.count("weir.redrive.chunks", { outcome: "failed" });
       const waitMs = Math.min(FIRST_WAIT_MS * 2 ** failures, LAST_WAIT_MS) * (0.8 + Math.random() * 0.2);
       log.warn("A chunk of a redrive was not done and is tried again", {
@@ -73,16 +77,37 @@ export function createRedriveRole(options: RedriveRoleOptions): Role {
         inMs: Math.round(waitMs),
       });
       const failure = { error, waitMs };
-      await saveProgress(db, redrive, {
-        replayed,
-        counts: tally(counts, replayed.length),
-        cursor,
-        isLast: false,
-        failure,
-        leaseMs,
-      });
-      return "failed";
+      return { replayed, counts: tally(counts, replayed.length), cursor, isLast: false, failure, leaseMs };
     };
+    /** Publishes a chunk and notes it, with the rows of its letters locked: each is published by one replay at a time. */
+    const run = (chunk: Chunk): Promise<ChunkEnd> =>
+      transaction(db, async (tx) => {
+        const letters = chunk.steps.flatMap(({ action, letter }) => (action === "REPLAY" ? [letter] : []));
+        const unreplayed = await lockUnreplayed(tx, letters);
+        const { replayed, refused, failure } = await publishAll(producer, chunk, unreplayed);
+        due += (replayed.length / redrive.maxPerSecond) * 1_000;
+        claimedAt = performance.now();
+        if (failure !== undefined) {
+          await saveProgressIn(tx, redrive, failing(failure, replayed));
+          return { state: "failed", outcomes: [] };
+        }
+        for (const [letter, reason] of refused) {
+          const about = { redrive: redrive.id, name: formatDeadLetterName(letter), reason };
+          log.warn("Kafka refused the record of a dead letter, which a redrive passes over", about);
+        }
+        // What another replay has published meanwhile is that one's to count.
+        const own = chunk.steps.filter(({ action, letter }) => action !== "REPLAY" || unreplayed.has(letter));
+        const outcomes = own.map((step) => outcomeOf(step, refused));
+        const state = await saveProgressIn(tx, redrive, {
+          replayed,
+          counts: addTo(counts, outcomes),
+          cursor: chunk.cursor,
+          isLast: chunk.isLast,
+          failure: undefined,
+          leaseMs,
+        });
+        return { state, outcomes };
+      });
     const chunks = chunksOf(options, redrive);
     let ahead: Promise<IteratorResult<Chunk>> | undefined;
     try {
@@ -103,23 +128,8 @@ export function createRedriveRole(options: RedriveRoleOptions): Role {
           if (wanted !== "RUNNING") return ended(wanted);
         }
         due = Math.max(due, performance.now());
-        const { replayed, refused, failure } = await publishAll(producer, chunk);
-        due += (replayed.length / redrive.maxPerSecond) * 1_000;
-        if (failure !== undefined) return await failed(failure, replayed);
-        for (const [letter, reason] of refused) {
-          const about = { redrive: redrive.id, name: formatDeadLetterName(letter), reason };
-          log.warn("Kafka refused the record of a dead letter, which a redrive passes over", about);
-        }
-        const outcomes = chunk.steps.map((step) => outcomeOf(step, refused));
-        claimedAt = performance.now();
-        const state = await saveProgress(db, redrive, {
-          replayed,
-          counts: addTo(counts, outcomes),
-          cursor: chunk.cursor,
-          isLast: chunk.isLast,
-          failure: undefined,
-          leaseMs,
-        });
+        const { state, outcomes } = await run(chunk);
+        if (state === "failed") return state;
         if (state === "fenced") return ended(state);
         telemetry.count("weir.redrive.chunks", { outcome: "done" });
         countLetters(telemetry, outcomes);
@@ -129,7 +139,8 @@ export function createRedriveRole(options: RedriveRoleOptions): Role {
       }
     } catch (error) {
       if (!(error instanceof KafkaError)) throw error;
-      return failed(`A letter could not be read: ${error.message}`);
+      await saveProgress(db, redrive, failing(`A letter could not be read: ${error.message}`));
+      return "failed";
     } finally {
       await ahead?.catch(() => undefined);
     }
@@ -165,6 +176,12 @@ export function createRedriveRole(options: RedriveRoleOptions): Role {
   };
 }
 
+/** How a chunk ended: with the state that is wanted of the redrive, and what became of its letters. */
+interface ChunkEnd {
+  readonly state: RedriveState | "fenced" | "failed";
+  readonly outcomes: readonly RedriveOutcome[];
+}
+
 /** What became of a chunk's records. */
 interface Published {
   readonly replayed: readonly ReplayedLetter[];
@@ -175,10 +192,14 @@ interface Published {
 }
 
 /**
- * Publishes a chunk's records at once, in their order. Where Kafka takes none, those are given up that have not been sent,
- * so that what follows does not come before it when the chunk is tried again.
+ * Publishes at once, in their order, a chunk's records that nobody else has replayed. Where Kafka takes none, those are given
+ * up that have not been sent, so that what follows does not come before it when the chunk is tried again.
  */
-async function publishAll(producer: Pick<Producer, "publish">, { steps }: Chunk): Promise<Published> {
+async function publishAll(
+  producer: Pick<Producer, "publish">,
+  { steps }: Chunk,
+  unreplayed: ReadonlySet<DeadLetterIdentity>,
+): Promise<Published> {
   const giveUp = new AbortController();
   let failure: string | undefined;
   const publish = async ({ letter, record }: ReplayStep): Promise<PublishResult> => {
@@ -190,7 +211,7 @@ async function publishAll(producer: Pick<Producer, "publish">, { steps }: Chunk)
     return result;
   };
   const sent = steps.flatMap((step) =>
-    step.action === "REPLAY" ? [{ step, published: publish(step) }] : [],
+    step.action === "REPLAY" && unreplayed.has(step.letter) ? [{ step, published: publish(step) }] : [],
   );
   const replayed: ReplayedLetter[] = [];
   const refused = new Map<DeadLetterIdentity, string>();

@@ -2,17 +2,15 @@ import { type MessageInitShape } from "@bufbuild/protobuf";
 import { type HandlerContext } from "@connectrpc/connect";
 import { type DeadLetter } from "#core/dead-letter.ts";
 import { formatDeadLetterName } from "#core/dead-letter-name.ts";
+import { type LogPosition } from "#core/event.ts";
 import { type Reason, type Result } from "#core/reason.ts";
 import { planReplay } from "#core/replay.ts";
 import { ReplayAction, ReplayOutcome, type ReplayStepSchema } from "#gen/weir/admin/v1/dead_letter_pb.ts";
 import { replayRecord } from "#kafka/letter-reader.ts";
 import { KafkaError, type Producer } from "#kafka/ports.ts";
-import {
-  type IndexedLetter,
-  markReplayed,
-  type ReplayCause,
-  type ReplayedLetter,
-} from "#postgres/dead-letters.ts";
+import { type IndexedLetter, markingReplayed, type ReplayCause } from "#postgres/dead-letters.ts";
+import { lockUnreplayed } from "#postgres/letter-locks.ts";
+import { transaction } from "#postgres/tx.ts";
 import { type Logger } from "#runtime/log.ts";
 import { principalKey } from "../auth/auth.ts";
 import { auditKey } from "./audit.ts";
@@ -72,7 +70,7 @@ export async function runPlan(
     }
     const done = signal.aborted
       ? timeUsedUp
-      : await publish({ ...options, by }, letter, step.plan.attempt, signal);
+      : await replay({ ...options, by }, letter, step.plan.attempt, signal);
     Object.assign(message, done.message);
     if (done.message.outcome === ReplayOutcome.PUBLISHED) published += 1;
     if (done.message.outcome === ReplayOutcome.REFUSED && done.stop === undefined) refused += 1;
@@ -93,6 +91,13 @@ function timeToAnswer(context: HandlerContext): AbortSignal {
 interface Done {
   readonly message: Pick<StepMessage, "action" | "attempt" | "outcome" | "why" | "position">;
   readonly stop?: Reason;
+  /** Where the record stands since, where it was published. */
+  readonly position?: LogPosition;
+}
+
+/** A run with who had it done. */
+interface CausedRun extends RunOptions {
+  readonly by: ReplayCause;
 }
 
 const timeUsedUp: Done = {
@@ -104,12 +109,42 @@ function unavailable(why: string): Done {
   return { message: { outcome: ReplayOutcome.REFUSED, why }, stop: "PRODUCER_UNAVAILABLE" };
 }
 
-interface Publication extends RunOptions {
-  readonly by: ReplayCause;
+/**
+ * Publishes a letter's record and notes that, with its row locked: of several replays of one letter at a time each sees
+ * what the one before did, and none publishes what another has.
+ */
+async function replay(
+  options: CausedRun,
+  letter: IndexedLetter,
+  attempt: number,
+  signal: AbortSignal,
+): Promise<Done> {
+  let done: Done | undefined;
+  let isLocked = false;
+  try {
+    return await transaction(options.database, async (tx) => {
+      if (!(await lockUnreplayed(tx, [letter])).has(letter)) return superseded;
+      isLocked = true;
+      done = await publish(options, letter, attempt, signal);
+      const { position } = done;
+      if (position) await tx.query(markingReplayed([{ letter, attempt, position }], options.by));
+      return done;
+    });
+  } catch (error) {
+    if (isLocked && done === undefined) throw error;
+    return notNoted(options, letter, done, error);
+  }
 }
 
+const superseded: Done = {
+  message: {
+    outcome: ReplayOutcome.SUPERSEDED,
+    why: "Another call, or a redrive, has replayed it since it was planned: this one published nothing.",
+  },
+};
+
 async function publish(
-  options: Publication,
+  options: CausedRun,
   letter: IndexedLetter,
   attempt: number,
   signal: AbortSignal,
@@ -131,8 +166,10 @@ async function publish(
   const record = replayRecord(read.value, attempt, options.owner, options.retentionMs);
   const result = await options.producer.publish(record, signal);
   switch (result.outcome) {
-    case "acknowledged":
-      return noteReplay(options, { letter, attempt, position: result.position });
+    case "acknowledged": {
+      const { position } = result;
+      return { message: { outcome: ReplayOutcome.PUBLISHED, position }, position };
+    }
     case "refused":
       return result.isOfRecord
         ? { message: { outcome: ReplayOutcome.REFUSED, why: `Kafka refused the record: ${result.detail}` } }
@@ -144,21 +181,20 @@ async function publish(
   }
 }
 
-async function noteReplay({ database, log, by }: Publication, replayed: ReplayedLetter): Promise<Done> {
-  const { letter, position } = replayed;
-  const message = { outcome: ReplayOutcome.PUBLISHED, position };
-  try {
-    await markReplayed(database, replayed, by);
-    return { message };
-  } catch (error) {
-    const name = formatDeadLetterName(letter);
-    log.error("A dead letter was replayed and that could not be noted: it may be replayed again", {
-      name,
-      error,
-    });
-    const why = `It was published, and that could not be noted: ${error instanceof Error ? error.message : String(error)}`;
-    return { message: { ...message, why }, stop: "DATABASE_UNAVAILABLE" };
+/** What is to be said where the database failed, before a letter was published or after. */
+function notNoted({ log }: RunOptions, letter: IndexedLetter, done: Done | undefined, error: unknown): Done {
+  const detail = error instanceof Error ? error.message : String(error);
+  if (done === undefined) {
+    const why = `Nothing was published, for its row could not be locked: ${detail}`;
+    return { message: { outcome: ReplayOutcome.NOT_REACHED, why }, stop: "DATABASE_UNAVAILABLE" };
   }
+  if (done.message.outcome !== ReplayOutcome.PUBLISHED) return done;
+  log.error("A dead letter was replayed and that could not be noted: it may be replayed again", {
+    name: formatDeadLetterName(letter),
+    error,
+  });
+  const why = `It was published, and that could not be noted: ${detail}`;
+  return { message: { ...done.message, why }, stop: "DATABASE_UNAVAILABLE" };
 }
 
 const ACTIONS: Readonly<Record<Step["plan"]["action"], ReplayAction>> = {

@@ -8,7 +8,7 @@ import {
   type IndexedLetter,
   LETTER_FIELDS,
   type LetterSelection,
-  markReplayed,
+  markingReplayed,
   scanStatement,
   selectLetters,
 } from "#postgres/dead-letters.ts";
@@ -238,7 +238,7 @@ describe("letters by name", () => {
     const by = { principal: "alice", cause: "auditEntries/1" };
     for (const offset of [90n, 91n]) {
       const position = { topic: "events", partition: 0, offset };
-      await markReplayed(suite.db, { letter: names[1]!, attempt: 1, position }, by);
+      await suite.db.pool.query(markingReplayed([{ letter: names[1]!, attempt: 1, position }], by));
     }
     const [letter] = await findLetters(suite.db, [names[1]!]);
     expect(letter!.replays).toBe(2);

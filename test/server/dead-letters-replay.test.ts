@@ -3,7 +3,8 @@ import { beforeAll, describe, expect, test } from "vitest";
 
 import { encodeDeadLetter } from "#core/dead-letter.ts";
 import { timestampFrom } from "#core/timestamp.ts";
-import { ReplayAction, ReplayOutcome } from "#gen/weir/admin/v1/dead_letter_pb.ts";
+import { RedriveState, ReplayAction, ReplayOutcome } from "#gen/weir/admin/v1/dead_letter_pb.ts";
+import { type RecordHeader } from "#kafka/ports.ts";
 
 import { createWeirAdminClient } from "../../sdk/admin.ts";
 import { readTopic } from "../support/topic.ts";
@@ -169,6 +170,50 @@ describe("a replay", () => {
     expect({ replayed, total }).toEqual({ replayed: 6n, total: 9n });
     const { plan } = await suite.clients.deadLetters.replayDeadLetters({ names: [suite.nameOf(0)] });
     expect(plan).toMatchObject([{ action: ReplayAction.REPLAY, attempt: 2 }]);
+  }, 60_000);
+
+  test("of the same letters by six calls and a redrive at once publishes each letter once", async () => {
+    const before = Number((await suite.clients.deadLetters.getDeadLetterDepth({})).total);
+    const headers: RecordHeader[] = [["content-type", bytes("application/cloudevents+json")]];
+    await publish(
+      suite.weir,
+      Array.from({ length: 40 }, (_, n) => ({ key: bytes(`/${n}`), value: bytes(`{${n}`), headers })),
+    );
+    await suite.untilListed(before + 40);
+    const { plan } = await suite.clients.deadLetters.replayDeadLetters({
+      filter: "partition = 0",
+      reason: "MALFORMED",
+    });
+    expect(plan).toHaveLength(40);
+    const run = () =>
+      suite.clients.deadLetters.replayDeadLetters({ names: plan.map(({ name }) => name), dryRun: false });
+    const [redrive, ...runs] = await Promise.all([
+      suite.clients.deadLetters.startRedrive({ filter: "partition = 0", reason: "MALFORMED", dryRun: false }),
+      ...Array.from({ length: 6 }, run),
+    ]);
+    await expect
+      .poll(
+        async () =>
+          (await suite.clients.deadLetters.getRedrive({ name: redrive.redrive!.name })).redrive!.state,
+        soon,
+      )
+      .toBe(RedriveState.COMPLETED);
+    await suite.untilListed(before + 80);
+    const records = await readTopic(suite.weir.brokers, suite.weir.topic);
+    const names = new Set(plan.map(({ name }) => name));
+    const replays = records.flatMap(({ headers: all }) =>
+      all.filter(([name, value]) => name === "weir-replay-of" && names.has(Buffer.from(value!).toString())),
+    );
+    expect(replays).toHaveLength(40);
+    const outcomes = runs.flatMap((each) => each.plan.map(({ outcome }) => outcome));
+    const expected: ReplayOutcome[] = [ReplayOutcome.PUBLISHED, ReplayOutcome.SUPERSEDED];
+    expect(outcomes.every((outcome) => expected.includes(outcome))).toBe(true);
+    const rows = await sql<{ replays: number }>(
+      suite.weir,
+      `select replays from consumer.dead_letter where 'deadLetters/' || group_id || ':' || topic || ':' || partition || ':' || "offset" = any($1)`,
+      [[...names]],
+    );
+    expect(rows.map(({ replays: times }) => times)).toEqual(Array(40).fill(1));
   }, 60_000);
 
   test("after a fix stores what could not be stored, once, in the order of its key", async () => {
