@@ -1,3 +1,4 @@
+import * as http2 from "node:http2";
 import { Code, type ConnectError, createContextValues } from "@connectrpc/connect";
 import { type UniversalHandler, type UniversalServerRequest } from "@connectrpc/connect/protocol";
 import { universalRequestFromNodeRequest, universalResponseToNodeResponse } from "@connectrpc/connect-node";
@@ -56,9 +57,14 @@ export async function serveCall(
     await universalResponseToNodeResponse(answer, response);
   } catch (error) {
     // What comes here is of the writing. Where the client has gone, the call's own signal has said so.
-    if (!response.destroyed) options.funnel(error, methodName(method));
+    if (!response.destroyed && !isReset(response)) options.funnel(error, methodName(method));
     response.destroy();
   }
+}
+
+/** Whether the client reset the response's stream, or its connection broke, on HTTP/2: a write may fail before all else. */
+function isReset(response: ServerResponse): boolean {
+  return response instanceof http2.Http2ServerResponse && response.stream.aborted;
 }
 
 /** The request as the RPC library takes it; undefined where the host that it names makes no URL. */
@@ -76,7 +82,9 @@ function universalRequestOf(
     return undefined;
   }
   if (begun.span !== undefined) passOn(begun.span.context, universal.header);
-  const call: Call = { ...begun, client: universal.signal, signal: universal.signal, read: false };
+  const { signal } = universal;
+  const isClientGone = (): boolean => signal.aborted || isReset(response);
+  const call: Call = { ...begun, isClientGone, signal, read: false };
   values.set(callKey, call);
   async function* body(): AsyncGenerator<Uint8Array> {
     askForBody(request);

@@ -14,8 +14,8 @@ export interface Call {
   readonly startedAt: number;
   /** undefined where the call is not traced. */
   readonly span: RequestSpan | undefined;
-  /** Raised when the client goes away. */
-  readonly client: AbortSignal;
+  /** Whether the client has gone away, as the failing of a write may say before any signal does. */
+  readonly isClientGone: () => boolean;
   /** Raised when the call ends, however it does; the client's until the RPC library has its own. */
   signal: AbortSignal;
   /** What a compressed message of it takes until it is read. */
@@ -38,7 +38,7 @@ export function methodName(method: DescMethod): string {
  */
 export function outcomeOf(call: Call, signal: AbortSignal): unknown {
   const reason: unknown = signal.reason;
-  if (call.client.aborted) return clientGone();
+  if (call.isClientGone()) return clientGone();
   if (reason instanceof ConnectError) return call.read ? reason : asInputFault(reason);
   return reason instanceof DOMException ? undefined : reason;
 }

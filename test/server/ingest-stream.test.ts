@@ -2,7 +2,7 @@ import * as http2 from "node:http2";
 import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 import { toBinary, create } from "@bufbuild/protobuf";
-import { Code, createClient, type Interceptor } from "@connectrpc/connect";
+import { Code, ConnectError, createClient, type Interceptor } from "@connectrpc/connect";
 import {
   createConnectTransport,
   createGrpcTransport,
@@ -16,6 +16,7 @@ import {
   type StreamEventsResponse,
 } from "#gen/weir/v1/ingest_pb.ts";
 
+import { startFaultProxy } from "../sdk/fault-proxy.ts";
 import { readTopic } from "../support/topic.ts";
 import { startWeir, type Weir, type WeirOptions } from "../support/weir.ts";
 import { createClients, refusalOf, statusRefusalOf } from "./clients.ts";
@@ -38,7 +39,10 @@ const PROTOCOLS = {
     createGrpcWebTransport({ baseUrl, httpVersion: "2", interceptors }),
 };
 
-async function open(weir: Weir, protocol: keyof typeof PROTOCOLS = "gRPC"): Promise<EventStream> {
+async function open(
+  weir: Pick<Weir, "baseUrl" | "token">,
+  protocol: keyof typeof PROTOCOLS = "gRPC",
+): Promise<EventStream> {
   const token = await weir.token({ scope: "events.write" });
   const bearer: Interceptor = (next) => (request) => {
     request.header.set("authorization", `Bearer ${token}`);
@@ -215,6 +219,26 @@ describe("a stream", () => {
     expect(new Set(await idsOnLog(weir, "/broken"))).toEqual(new Set(ids));
   });
 });
+
+test("a client that vanishes while it is answered is no fault of the server", async () => {
+  const weir = await start();
+  const proxy = stack.use(await startFaultProxy(weir.baseUrl));
+  for (let round = 0; round < 10; round += 1) {
+    const stream = await open({ ...weir, baseUrl: proxy.baseUrl });
+    await stream.next();
+    for (let number = 1; number <= WINDOW; number += 1) {
+      const event = toMessage(
+        sketch({ id: `vanished-${round}-${number}`, source: `/vanished/${number % 9}` }),
+      );
+      stream.send({ sequence: BigInt(number), event });
+    }
+    await stream.answers(1 + round);
+    proxy.cut();
+    await expect(stream.answers(WINDOW)).rejects.toBeInstanceOf(ConnectError);
+  }
+  await expect.poll(async () => (await measure(weir)).queued).toBe(0);
+  expect(weir.log().filter(({ level }) => level === "error")).toEqual([]);
+}, 60_000);
 
 test("a full queue is waited for: no event of a stream is refused for it, and the order stays", async () => {
   const weir = await start({ env: { WEIR_PRODUCER_QUEUE: "5" } });
