@@ -21,7 +21,7 @@ export function isCoding(name: string | null | undefined): name is Coding {
  * compressed and what is inflated of it together.
  *
  * @throws ConnectError: what `hold` answers; MESSAGE_TOO_LARGE where more than `maxBytes` come out; INVALID_REQUEST for
- * what does not inflate.
+ * what does not inflate, or has more behind its end.
  */
 export function inflate(
   coding: Coding,
@@ -41,7 +41,11 @@ export function inflate(
       if (refusal === undefined) chunks.push(chunk);
       else inflater.destroy(refusal);
     });
-    inflater.once("end", () => resolve(Buffer.concat(chunks)));
+    inflater.once("end", () => {
+      if (inflater.bytesWritten === bytes.byteLength) resolve(Buffer.concat(chunks));
+      else
+        reject(doesNotInflate(coding, new Error("Something stands behind the end of what is compressed.")));
+    });
     inflater.once("error", (error) =>
       reject(error instanceof ConnectError ? error : doesNotInflate(coding, error)),
     );

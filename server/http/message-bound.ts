@@ -1,7 +1,7 @@
 import { isUtf8 } from "node:buffer";
 import { type DescField, type DescMessage, ScalarType } from "@bufbuild/protobuf";
 import { base64Decode, BinaryReader, WireType } from "@bufbuild/protobuf/wire";
-import { Code, type ConnectError } from "@connectrpc/connect";
+import { Code } from "@connectrpc/connect";
 import { type Hold } from "./body-budget.ts";
 import { toConnectError } from "../errors.ts";
 import { type Coding, inflate, isCoding } from "./inflate.ts";
@@ -24,13 +24,13 @@ interface Wire {
 
 /**
  * Passes on the bytes of a request, once each message of it is known to have no more parts than MAX_PARTS and, in JSON, to
- * be UTF-8. Bytes that are no message, do not inflate, or are over the read limit pass too: the RPC library says what is
- * wrong with them.
+ * be UTF-8. Bytes that are no message, or are over the read limit as they came, pass too: the RPC library says what is
+ * wrong with them. What does not inflate does not: the library might make a message of it that nobody has looked at.
  *
  * @param hold is told what a compressed message takes, also inflated: until the next of its body, or for good where the
  * body is one message.
  * @throws ConnectError INVALID_ARGUMENT: TOO_LARGE for a message with more, INVALID_REQUEST for one that is not UTF-8; what
- * `hold` answers.
+ * `inflate` and `hold` say.
  */
 export function boundMessages(
   body: AsyncIterable<Uint8Array>,
@@ -47,7 +47,7 @@ export function boundMessages(
     return body;
   const demand = async (bytes: Uint8Array, isCompressed: boolean): Promise<void> => {
     const message =
-      isCompressed && coding !== undefined ? await inflated(coding, bytes, readLimitBytes, hold) : bytes;
+      isCompressed && coding !== undefined ? await inflate(coding, bytes, readLimitBytes, hold) : bytes;
     demandMessage(message, json, input);
   };
   return framed
@@ -81,7 +81,7 @@ export async function boundQuery(
   } catch {
     return;
   }
-  const message = isCoding(coding) ? await inflated(coding, bytes, readLimitBytes, hold) : bytes;
+  const message = isCoding(coding) ? await inflate(coding, bytes, readLimitBytes, hold) : bytes;
   demandMessage(message, query.get("encoding") === "json", input);
 }
 
@@ -93,21 +93,6 @@ export async function boundQuery(
  */
 export function demandUtf8(json: Uint8Array): void {
   if (!isUtf8(json)) throw notUtf8("The message");
-}
-
-/** The message inflated; an empty one where the RPC library will say what is wrong with it. */
-async function inflated(
-  coding: Coding,
-  bytes: Uint8Array,
-  readLimitBytes: number,
-  hold: Hold,
-): Promise<Uint8Array> {
-  let refusal: ConnectError | undefined;
-  const message = await inflate(coding, bytes, readLimitBytes, (held) => (refusal = hold(held))).catch(
-    () => new Uint8Array(),
-  );
-  if (refusal !== undefined) throw refusal;
-  return message;
 }
 
 function demandMessage(message: Uint8Array, isJson: boolean, input: DescMessage): void {

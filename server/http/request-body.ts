@@ -103,13 +103,14 @@ function collectBody(
 }
 
 function codingOf(coding: string | undefined): Coding | undefined {
-  if (coding === undefined || coding === "" || coding === "identity") return undefined;
-  const known = coding.toLowerCase();
+  // In any case (RFC 9110 section 8.4.1).
+  const known = coding?.toLowerCase() ?? "";
+  if (known === "" || known === "identity") return undefined;
   if (isCoding(known)) return known;
   throw toConnectError({
     code: Code.InvalidArgument,
     reason: "UNSUPPORTED_MEDIA_TYPE",
-    message: `The content-encoding "${coding.slice(0, 64)}" is not supported: use gzip, br or none.`,
+    message: `The content-encoding "${known.slice(0, 64)}" is not supported: use gzip, br or none.`,
   });
 }
 

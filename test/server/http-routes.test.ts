@@ -203,6 +203,7 @@ describe("a body", () => {
 
   it.each([
     ["identity", Buffer.from(text)],
+    ["Identity", Buffer.from(text)],
     ["gzip", gzipSync(text)],
     ["GZIP", gzipSync(text)],
     ["br", brotliCompressSync(text)],
@@ -222,6 +223,20 @@ describe("a body", () => {
       "in br that ends too soon",
       brotliCompressSync("some text").subarray(0, 5),
       "br",
+      400,
+      "INVALID_REQUEST",
+    ],
+    [
+      "in br with more behind its end",
+      Buffer.concat([brotliCompressSync("some text"), Buffer.from("more")]),
+      "br",
+      400,
+      "INVALID_REQUEST",
+    ],
+    [
+      "in gzip with more behind its end",
+      Buffer.concat([gzipSync("some text"), Buffer.alloc(3)]),
+      "gzip",
       400,
       "INVALID_REQUEST",
     ],

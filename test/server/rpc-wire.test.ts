@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import * as http2 from "node:http2";
 import * as net from "node:net";
-import { gzipSync } from "node:zlib";
+import { brotliCompressSync, gzipSync } from "node:zlib";
 import { create, toBinary } from "@bufbuild/protobuf";
 import { type ConnectRouter } from "@connectrpc/connect";
 import { afterEach, describe, expect, it } from "vitest";
@@ -88,6 +88,15 @@ describe("the wire", () => {
     [
       "gzip that ends too soon",
       { body: gzipSync("{}").subarray(0, 15), headers: { "content-encoding": "gzip" } },
+      400,
+      "INVALID_REQUEST",
+    ],
+    [
+      "br with more behind its end",
+      {
+        body: Buffer.concat([brotliCompressSync("{}"), Buffer.from("more")]),
+        headers: { "content-encoding": "br" },
+      },
       400,
       "INVALID_REQUEST",
     ],
