@@ -12,10 +12,20 @@ export type ErrorFunnel = (error: unknown, method: string) => ConnectError;
 
 /** The funnel of a server. `readLimitBytes` is what the RPC library refuses messages over. */
 export function createErrorFunnel(log: Logger, readLimitBytes: number): ErrorFunnel {
-  const tooLarge = {
-    reason: "MESSAGE_TOO_LARGE",
-    metadata: { limit: String(readLimitBytes), unit: "bytes" },
-  } as const;
+  /** The library's words name options of its own, and the size of the message where that is known. */
+  const tooLarge = (error: ConnectError): ConnectError => {
+    const actual = /size (\d+) is larger/.exec(error.rawMessage)?.[1];
+    addDetails(error, {
+      reason: "MESSAGE_TOO_LARGE",
+      metadata: { limit: String(readLimitBytes), unit: "bytes", ...(actual !== undefined && { actual }) },
+    });
+    const has = actual === undefined ? "is larger than the" : `has ${actual} bytes, more than the`;
+    const { rawMessage, message } = new ConnectError(
+      `The message ${has} ${String(readLimitBytes)} bytes that are read.`,
+      error.code,
+    );
+    return Object.assign(error, { rawMessage, message });
+  };
   const unexpected = (error: unknown, method: string): ConnectError => {
     const correlationId = randomUUID();
     log.error("Unexpected error in a request", { correlationId, method, error });
@@ -29,7 +39,8 @@ export function createErrorFunnel(log: Logger, readLimitBytes: number): ErrorFun
   return (error, method) => {
     if (!(error instanceof ConnectError)) return unexpected(error, method);
     if (reasonOf(error) !== undefined) return error;
-    const details = error.code === Code.ResourceExhausted ? tooLarge : LIBRARY_ERRORS[error.code];
+    if (error.code === Code.ResourceExhausted) return tooLarge(error);
+    const details = LIBRARY_ERRORS[error.code];
     if (details !== undefined) {
       addDetails(error, details);
       return error;

@@ -147,7 +147,6 @@ describe("the funnel", () => {
 
   it.each<[keyof typeof Code, Failure["reason"], object]>([
     ["InvalidArgument", "INVALID_REQUEST", {}],
-    ["ResourceExhausted", "MESSAGE_TOO_LARGE", { limit: "1024", unit: "bytes" }],
     ["Unimplemented", "UNIMPLEMENTED", {}],
     ["DeadlineExceeded", "DEADLINE_EXCEEDED", {}],
     ["Canceled", "CANCELLED", {}],
@@ -157,6 +156,23 @@ describe("the funnel", () => {
     expect(error.findDetails(ErrorInfoSchema)[0]).toMatchObject({ reason, domain: "weir", metadata });
     expect(error.rawMessage).toBe("of the library");
     expect(lines).toEqual([]);
+  });
+
+  it.each([
+    ["message size is larger than configured readMaxBytes 1024", undefined, "is larger than the 1024 bytes"],
+    [
+      "message size 2000 is larger than configured readMaxBytes 1024",
+      "2000",
+      "has 2000 bytes, more than the 1024",
+    ],
+  ])("says what is too large in words of its own: %s", (said, actual, words) => {
+    const error = new ConnectError(said, Code.ResourceExhausted);
+    expect(funnel(error, "m")).toBe(error);
+    const metadata = { limit: "1024", unit: "bytes", ...(actual !== undefined && { actual }) };
+    expect(error.findDetails(ErrorInfoSchema)[0]).toMatchObject({ reason: "MESSAGE_TOO_LARGE", metadata });
+    expect(error.findDetails(ErrorInfoSchema)[0]?.metadata).toEqual(metadata);
+    expect(error.rawMessage).toContain(words);
+    expect(error.message).toBe(`[resource_exhausted] ${error.rawMessage}`);
   });
 
   it.each([

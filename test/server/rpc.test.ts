@@ -186,7 +186,11 @@ describe.each(PROTOCOLS)("%s", (protocol) => {
     await client.getEvent({ name: "x".repeat(1_500) }, options);
     const refusal = await refusalOf(client.getEvent({ name: "x".repeat(2_000) }, options));
     expect(refusal).toMatchObject({ code: "ResourceExhausted", reason: "MESSAGE_TOO_LARGE" });
-    expect(refusal.error.findDetails(ErrorInfoSchema)[0]?.metadata).toEqual({ limit: "2000", unit: "bytes" });
+    expect(refusal.error.findDetails(ErrorInfoSchema)[0]?.metadata).toMatchObject({
+      limit: "2000",
+      unit: "bytes",
+    });
+    expect(refusal.error.rawMessage).toMatch(/^The message .* 2000 bytes that are read\.$/);
   });
 
   it("says its reason for a method that is not there", async () => {
