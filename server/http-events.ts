@@ -70,7 +70,9 @@ export function createEventRoutes({
       handle(call) {
         const { decoded, path } = decodeEvent(call);
         const validation = toValidation(admission.check(decoded), path);
-        return jsonAnswer(200, toMessageJson(ValidateEventResponseSchema, validation));
+        // JSON leaves out what is false, which here is the answer.
+        const { valid } = validation;
+        return jsonAnswer(200, { valid, ...toMessageJson(ValidateEventResponseSchema, validation) });
       },
     },
   ];

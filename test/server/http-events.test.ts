@@ -316,6 +316,7 @@ describe("POST /v1/events:validate", () => {
     );
     expect(response.status).toBe(200);
     expect(await response.json()).toEqual({
+      valid: false,
       violations: [{ reason: "MALFORMED", description: expect.any(String) as unknown }],
     });
   });
