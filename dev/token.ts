@@ -25,6 +25,12 @@ export function devSecret(dataFolder: string): string {
   return readOrCreateSecret(join(dataFolder, "jwt-secret"));
 }
 
+/** The secret of the Weir whose .weir/env this shell has read, wherever that is; else of the one of this folder. */
+function secretInForce(): string {
+  const { WEIR_JWT_ISSUER: issuer, WEIR_JWT_SECRET: secret } = process.env;
+  return issuer === DEV_ISSUER && secret ? secret : devSecret(openDataFolder());
+}
+
 /** A token of the development issuer, as RFC 8693 writes scopes. `ttlMs` is rounded down to whole seconds. */
 export function signDevToken(
   secret: string,
@@ -59,7 +65,7 @@ async function main(): Promise<void> {
   const ttl = ttlForm.safeParse(values.ttl);
   if (!ttl.success) throw new Error(`--ttl: ${ttl.error.issues[0]?.message}.`);
   const claims = { scopes, subject: values.sub, ttlMs: ttl.data };
-  process.stdout.write(`${await signDevToken(devSecret(openDataFolder()), claims)}\n`);
+  process.stdout.write(`${await signDevToken(secretInForce(), claims)}\n`);
 }
 
 if (import.meta.main) {

@@ -43,6 +43,20 @@ it("prints a token alone, signed with the development key, with every scope for 
   expect(statSync(join(folder, "jwt-secret")).mode & 0o777).toBe(0o600);
 });
 
+it("signs with the key of the Weir whose settings the shell has read, and of no other issuer's", async () => {
+  const secret = "of another folder, thirty-two bytes or more";
+  const signed = (issuer: string): string => {
+    const entry = join(import.meta.dirname, "../../dev/token.ts");
+    const own = { WEIR_JWT_ISSUER: issuer, WEIR_JWT_SECRET: secret, WEIR_DEV_DATA_DIR: folder };
+    return spawnSync(process.execPath, [entry], { env: { ...environment(), ...own }, encoding: "utf8" })
+      .stdout;
+  };
+  await expect(jwtVerify(signed("weir-dev").trim(), Buffer.from(secret))).resolves.toBeDefined();
+  await expect(jwtVerify(signed("https://login.example").trim(), Buffer.from(secret))).rejects.toThrow(
+    /signature/,
+  );
+});
+
 it("takes scopes, subject and life", () => {
   const { stdout } = token("--scope", "events.write,events.read", "--sub", "alice", "--ttl", "90m");
   const payload = decodeJwt(stdout.trim());
