@@ -384,7 +384,9 @@ describe("unknownVariables", () => {
     expect(unknownVariables({ [name]: "1" })).toEqual([`${name} is not a setting and is ignored${hint}`]);
   });
 
-  it("leaves the launcher's and the tests' own variables alone", () => {
-    expect(unknownVariables({ WEIR_TEST_KAFKA_BROKERS: "x", WEIR_DEV_HOME: "y" })).toEqual([]);
+  it("leaves the variables of the launcher, the tests and the command alone", () => {
+    const foreign = { WEIR_TEST_KAFKA_BROKERS: "x", WEIR_DEV_HOME: "y", WEIR_URL: "z", WEIR_TOKEN: "t" };
+    expect(unknownVariables(foreign)).toEqual([]);
+    expect(unknownVariables({ WEIR_TOKENS: "t" })).toHaveLength(1);
   });
 });

@@ -105,8 +105,8 @@ export function unknownVariables(env: Environment = process.env): readonly strin
 
 const PREFIX = "WEIR_";
 
-/** The launcher's and the tests' own variables, which child processes inherit. */
-const FOREIGN = /^WEIR_(DEV|TEST)_/;
+/** The launcher's and the tests' own variables, which child processes inherit, and those of the command and the SDK's examples. */
+const FOREIGN = /^WEIR_(DEV_|TEST_|URL$|TOKEN$)/;
 
 /** How many letters must be put in, left out or changed to make one word of the other (Levenshtein). */
 function distance(a: string, b: string): number {
