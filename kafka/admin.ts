@@ -70,6 +70,7 @@ export function createAdmin(
       return ask(`Reading ${placeOf(partition)} at offset ${offset}`, async (session) => {
         // However small: the batch that has the record comes whole.
         const fetched = await session.readFrom(partition, offset, 1);
+        if (fetched === undefined) await refuseHeldBack(session, partition, offset);
         return fetched?.records.find((record) => record.offset === offset);
       });
     },
@@ -106,6 +107,21 @@ function placeOf({ topic, partition }: TopicPartition): string {
   return `${topic} partition ${partition}`;
 }
 
+/** @throws KafkaError where the log has what a fetch did not bring: it is held back, and not gone. */
+async function refuseHeldBack(
+  session: AdminSession,
+  { topic, partition }: TopicPartition,
+  offset: bigint,
+): Promise<void> {
+  const range = (await session.logRanges(topic)).get(partition);
+  if (range === undefined || offset < range.start || offset >= range.end) return;
+  // It may have come only now.
+  if ((await session.readFrom({ topic, partition }, offset, 1)) === undefined)
+    throw new KafkaError(
+      `a transaction is open at or before offset ${offset}, and what comes after it cannot be read until it ends`,
+    );
+}
+
 async function findByKey(
   session: AdminSession,
   partition: TopicPartition,
@@ -119,6 +135,7 @@ async function findByKey(
     const fetched: Fetched | undefined = await session.readFrom(partition, offset, SEARCH_BYTES);
     const found = fetched?.records.find((record) => record.key !== null && wanted.equals(record.key));
     if (found !== undefined) return found;
+    if (fetched === undefined) await refuseHeldBack(session, partition, offset);
     looked += fetched?.records.length ?? 0;
     offset = fetched?.next;
   }

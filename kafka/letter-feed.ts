@@ -37,7 +37,11 @@ export function createLetterFeed(
       let reach = held.get(place.partition);
       if (reach === undefined || place.offset < reach.from || place.offset >= reach.next) {
         const fetched = await admin.readFrom(place, place.offset, FETCH_BYTES);
-        if (fetched === undefined) return undefined;
+        if (fetched === undefined) {
+          // Rejects where it is held back, by an open transaction, and not gone.
+          await admin.readAt(place, place.offset);
+          return undefined;
+        }
         const records = new Map(fetched.records.map((record) => [record.offset, record]));
         reach = { from: place.offset, next: fetched.next, records };
         held.set(place.partition, reach);

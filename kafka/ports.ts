@@ -144,7 +144,7 @@ export interface Admin extends AsyncDisposable {
   committedOffsets(group: string, topic: string): Promise<ReadonlyMap<number, bigint>>;
   /** Topics by name; one that does not exist is absent. */
   describeTopics(names: readonly string[]): Promise<ReadonlyMap<string, TopicDescription>>;
-  /** The record at an offset, with whatever is in the record batch that it stands in read and left; undefined where the log has none there. */
+  /** The record at an offset, with whatever is in the record batch that it stands in read and left; undefined where the log has none there. Rejects where an open transaction holds it back. */
   readAt(partition: TopicPartition, offset: bigint): Promise<ReceivedRecord | undefined>;
   /**
    * The first record of a key among those written from a time on (milliseconds since 1970, by the records' timestamps), of

@@ -136,7 +136,8 @@ export async function listRedrives(
 }
 
 /**
- * Pauses, resumes or cancels a redrive; what has the state already keeps it, and one that has ended stays as it is.
+ * Pauses, resumes or cancels a redrive; what has the state already keeps it, and one that has ended stays as it is. One
+ * that is resumed while it waits after a failure waits no longer.
  * Answers it as it is then, or undefined where there is none. A worker notices before its next chunk.
  */
 export async function controlRedrive(
@@ -150,7 +151,8 @@ export async function controlRedrive(
     text: `update admin.redrive set state = $3, updated_at = now(), ended_at = case when $3 = 'CANCELLED' then now() end,
         failures = case when $3 = 'RUNNING' then 0 else failures end,
         lease_until = case when owner is not null then lease_until end
-      where id = $1 and group_id = $2 and state <> $3 and ended_at is null`,
+      where id = $1 and group_id = $2 and ended_at is null
+        and (state <> $3 or $3 = 'RUNNING' and owner is null and lease_until is not null)`,
     values: [id, group, to],
   });
   return getRedrive(db, group, id);

@@ -65,8 +65,17 @@ export function createReconcile({ db, admin, letters, telemetry, log }: Reconcil
       let scan = beginOf(before, { start, end }, now);
       for (let fetches = 0; fetches < FETCHES && scan.next < end && !signal.aborted; fetches += 1) {
         const fetched = await admin.readFrom(at, scan.next, FETCH_BYTES);
-        const next = fetched?.next ?? end;
-        const corrections = await judge(fetched?.records ?? []);
+        // There is more, and it is not to be had: somebody's transaction is open. It stays where it is until that ends.
+        if (fetched === undefined) {
+          log.warn("The dead-letter topic cannot be read on: a transaction in it is open", {
+            topic,
+            partition,
+            offset: scan.next,
+          });
+          break;
+        }
+        const { next } = fetched;
+        const corrections = await judge(fetched.records);
         const after: LetterScan = { next, beganAt: scan.beganAt };
         if (!(await saveCorrections(db, { ...at, before, after }, corrections.found))) break;
         corrections.count();

@@ -122,7 +122,8 @@ export async function openBroker(
       const producer = kafka.producer({ transactionalId: name("transactions"), maxInFlightRequests: 1 });
       await producer.connect();
       const transaction = await producer.transaction();
-      await transaction.send({ topic, messages: [message(text)] });
+      // With a key: a topic that is compacted takes none without.
+      await transaction.send({ topic, messages: [{ ...message(text), key: Buffer.from(text) }] });
       return {
         async commit() {
           await transaction.commit();

@@ -71,6 +71,22 @@ describe.each(CLIENTS)("by %s", (clientName) => {
     expect(await broker.admin.readAt(at, 1_000_000n)).toBeUndefined();
   });
 
+  test("what an open transaction holds back is an error until it ends, and not gone", async () => {
+    const topic = await broker.topic(1);
+    await publish(topic, textRecord(topic, 0, "before"));
+    const transaction = await broker.openTransaction(topic, "within");
+    await publish(topic, { ...textRecord(topic, 0, "after"), key: Buffer.from("k"), timestamp: Date.now() });
+    const at = { topic, partition: 0 };
+    expect(await broker.admin.readAt(at, 0n)).toMatchObject({ value: Buffer.from("before") });
+    await expect(broker.admin.readAt(at, 2n)).rejects.toThrow("a transaction is open at or before offset 2");
+    const search = () => broker.admin.findByKey(at, Buffer.from("k"), { since: 0, maxRecords: 100 });
+    await expect(search()).rejects.toThrow("a transaction is open");
+    await transaction.commit();
+    expect(await broker.admin.readAt(at, 2n)).toMatchObject({ value: Buffer.from("after") });
+    expect(await search()).toMatchObject({ offset: 2n });
+    expect(await broker.admin.readAt(at, 4n)).toBeUndefined();
+  });
+
   test("a topic or partition that is not there is an error, and the next question is answered all the same", async () => {
     const topic = await broker.topic(1);
     await publish(topic, textRecord(topic, 0, "here"));

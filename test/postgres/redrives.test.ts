@@ -157,3 +157,17 @@ test("those of a group are listed, begun last first, also where they began at on
   expect(paged).toEqual(all.map(({ id }) => id));
   expect(all[0]!.startedAt).toBeGreaterThan(all[1]!.startedAt);
 });
+
+test("one that waits after a failure is tried again at once where it is resumed", async () => {
+  const redrive = (await claim(await start(), "one"))!;
+  const progress = await replayed(redrive);
+  const failure = { error: "Kafka is away", waitMs: 60_000 };
+  await saveProgress(suite.db, redrive, { ...progress, failure });
+  expect(await claim(redrive, "one")).toBeUndefined();
+  expect(await controlRedrive(suite.db, redrive.group, redrive.id, "RUNNING")).toMatchObject({ failures: 0 });
+  const claimed = await claim(redrive, "other");
+  expect(claimed).toMatchObject({ owner: "other" });
+  // Who runs it keeps its claim.
+  await controlRedrive(suite.db, redrive.group, redrive.id, "RUNNING");
+  expect(await claim(redrive, "one")).toBeUndefined();
+});

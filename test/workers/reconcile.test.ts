@@ -164,6 +164,20 @@ test("what is no letter of Weir's is listed with the reason, and forgotten once 
   expect(left.rows.map(({ offset }) => offset)).toEqual(["5", "6", "7", "8"]);
 });
 
+test("what an open transaction holds back is read once that has ended", async () => {
+  await using bench = await openBench();
+  const transaction = await bench.broker.openTransaction(bench.deadLetters, "no letter");
+  await letters(bench, 3);
+  await bench.db.pool.query("delete from consumer.dead_letter");
+  const { reconcile, count } = reconciling(bench);
+  await reconcile(NOW, NEVER);
+  expect(await index(bench)).toHaveLength(0);
+  await transaction.commit();
+  await reconcile(NOW, NEVER);
+  expect(await index(bench)).toHaveLength(3);
+  expect(await count("foreign")).toBe(1);
+});
+
 test("of two copies the row names the later, never an earlier one", async () => {
   await using bench = await openBench();
   await letters(bench, 3);

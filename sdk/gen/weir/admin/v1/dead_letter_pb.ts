@@ -1448,7 +1448,7 @@ export const DeadLetterAdminService: GenService<{
    *
    * Several calls at a time, and a redrive beside them, publish each letter once: each sees what the one before did.
    *
-   * Every call is in the audit (AuditService), dry runs and refused ones too.
+   * Every call is in the audit (AuditService), dry runs and refused ones too, but for those without the scope.
    *
    * Errors: FAILED_PRECONDITION (REPLAY_SET_UNSATISFIABLE) where dry_run is false and one of the named letters cannot be
    * replayed: every such name is told with its reason, as far as an error has room (a dry run tells all), and nothing
