@@ -217,6 +217,11 @@ describe("a journey", () => {
       expect.stringMatching(/^replayed 2\/\d+ attempt 1 by alice in auditEntries$/),
       expect.stringMatching(/^dead-lettered 2\/\d+ attempt 1$/),
     ]);
+    // From the replay's own place the way leads back.
+    const { lines, stations } = await journeyOf(suite.clients, asked);
+    const back = await journeyOf(suite.clients, { name, position: stations[2]!.position! });
+    expect(back.lines).toEqual(lines);
+
     expect((await refusalOf(suite.clients.search.getEventJourney({ name }))).reason).toBe("EVENT_NOT_FOUND");
   });
 
