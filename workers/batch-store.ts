@@ -10,6 +10,7 @@ import { type SetAsideRecord, type Skip } from "#postgres/accounting.ts";
 import { type Claim, persistBatch, type PersistResult } from "#postgres/claims.ts";
 import { classify } from "#postgres/failures.ts";
 import { type Database } from "#postgres/pool.ts";
+import { findRefused } from "#postgres/refused.ts";
 import { type ProgressHints } from "#postgres/progress-hints.ts";
 import { type Logger } from "#runtime/log.ts";
 import { type Telemetry } from "#runtime/telemetry.ts";
@@ -40,6 +41,16 @@ interface Part {
   readonly nextOffset: bigint;
 }
 
+/** A record that cannot be stored, and why. */
+interface Refused {
+  readonly record: ReceivedRecord;
+  readonly event: StoredEvent | undefined;
+  readonly reason: DeadLetterReason;
+  readonly detail: string;
+}
+
+/** How many dead letters of a partition are on their way at once: the producer's queue is for all partitions. */
+const LETTERS_AT_ONCE = 16;
 /** Tries of one transaction, and the pause between them in milliseconds (design § 6). */
 const TRIES = 3;
 const PAUSE_MS = 200;
@@ -86,22 +97,70 @@ export function createBatchStore({ db, setAside, hints, telemetry, log }: BatchS
     };
   }
 
+  /** The letters of records in their order, several on their way at once; all are durable when it resolves. */
+  async function setAllAside(
+    refused: readonly Refused[],
+    signal: AbortSignal,
+  ): Promise<readonly SetAsideRecord[]> {
+    const letters: SetAsideRecord[] = [];
+    for (let at = 0; at < refused.length; at += LETTERS_AT_ONCE) {
+      const next = refused.slice(at, at + LETTERS_AT_ONCE);
+      letters.push(
+        ...(await Promise.all(
+          next.map(({ record, event, reason, detail }) => deadLetter(record, event, reason, detail, signal)),
+        )),
+      );
+    }
+    return letters;
+  }
+
   async function storePart(claim: Claim, part: Part, signal?: AbortSignal): Promise<void> {
     try {
       await commit(claim, part, signal);
     } catch (error) {
-      const [first, ...others] = part.items;
-      if (classify(error) !== "data" || first === undefined || signal === undefined) throw error;
-      if (others.length === 0) {
-        const detail = `PostgreSQL refused it: ${error instanceof Error ? error.message : String(error)}`;
-        const letter = await deadLetter(first.record, first.event, "UNPERSISTABLE", detail, signal);
-        return commit(claim, { ...part, items: [], deadLetters: [...part.deadLetters, letter] }, signal);
-      }
-      // One of them cannot be stored: halve until it is alone. Each half moves the checkpoint by itself.
-      const [left, right] = halve(part);
-      await storePart(claim, left, signal);
-      await storePart(claim, right, signal);
+      if (classify(error) !== "data" || part.items.length === 0 || signal === undefined) throw error;
+      // Some of them cannot be stored; what is left mostly can, as one transaction.
+      const errors = await findRefused(
+        db,
+        part.items.map(({ event }) => event),
+        signal,
+      );
+      await storeParts(claim, await without(part, errors, signal), signal);
     }
+  }
+
+  /** As few transactions as it takes, where records can be stored alone and not all together. */
+  async function storeParts(claim: Claim, part: Part, signal: AbortSignal): Promise<void> {
+    try {
+      await commit(claim, part, signal);
+    } catch (error) {
+      const [first, ...others] = part.items;
+      if (classify(error) !== "data" || !(error instanceof Error) || first === undefined) throw error;
+      if (others.length === 0) {
+        const rest = await without(part, new Map([[first.event, error]]), signal);
+        return commit(claim, rest, signal);
+      }
+      // Each half moves the checkpoint by itself.
+      const [left, right] = halve(part);
+      await storeParts(claim, left, signal);
+      await storeParts(claim, right, signal);
+    }
+  }
+
+  /** The part with dead letters in the place of those that are refused. */
+  async function without(
+    part: Part,
+    errors: ReadonlyMap<StoredEvent, Error>,
+    signal: AbortSignal,
+  ): Promise<Part> {
+    const refused = part.items.flatMap(({ record, event }): Refused[] => {
+      const error = errors.get(event);
+      const detail = `PostgreSQL refused it: ${error?.message}`;
+      return error === undefined ? [] : [{ record, event, reason: "UNPERSISTABLE", detail }];
+    });
+    const letters = await setAllAside(refused, signal);
+    const items = part.items.filter(({ event }) => !errors.has(event));
+    return { ...part, items, deadLetters: [...part.deadLetters, ...letters] };
   }
 
   /** One transaction, tried again where that can help. */
@@ -157,15 +216,16 @@ export function createBatchStore({ db, setAside, hints, telemetry, log }: BatchS
   return {
     async store(claim, from, records, signal) {
       const items: Item[] = [];
-      const deadLetters: SetAsideRecord[] = [];
+      const unreadable: Refused[] = [];
       for (const record of records) {
         const decoded = decodeRecord(record);
         if (decoded.ok) items.push({ record, event: decoded.value });
         else {
           const { faults } = decoded;
-          deadLetters.push(await deadLetter(record, undefined, reasonOf(faults), detailOf(faults), signal));
+          unreadable.push({ record, event: undefined, reason: reasonOf(faults), detail: detailOf(faults) });
         }
       }
+      const deadLetters = await setAllAside(unreadable, signal);
       const nextOffset = records[records.length - 1]!.offset + 1n;
       await storePart(claim, { items, deadLetters, skips: holesOf(from, records), nextOffset }, signal);
       return nextOffset;

@@ -74,8 +74,8 @@ test.each(DATA)("%s (%s): the record alone is a dead letter, its neighbours are 
   expect(await rowsOf(bench, 0)).toEqual([0, 1, 2, 3, 4, 6, 7, 8, 9]);
   expect(await letters(bench)).toEqual(["5 UNPERSISTABLE"]);
   expect(await indexed(bench)).toEqual(["5 UNPERSISTABLE"]);
-  // It was never tried again as it was: each failure halved the batch.
-  expect(await failed(worker)).toBe(4);
+  // It was never tried again as it was: what was refused was found, and the rest is one batch.
+  expect(await failed(worker)).toBe(1);
   expect(worker.role.fault).toBeUndefined();
 });
 
@@ -144,6 +144,39 @@ test.each(OTHER)(
   },
 );
 
+test("a good record behind a thousand that cannot be stored does not wait for a transaction of each", async () => {
+  await using bench = await openBench();
+  await raiseFor(bench, POISON, "22000");
+  const many = Array.from({ length: 1_000 }, (_, index) =>
+    eventRecord(bench, accepted({ id: POISON, source: `/${index}` })),
+  );
+  await bench.publish(...many, ...eventRecords(bench, 1));
+  await using worker = bench.work();
+  await expect.poll(() => bench.checkpoint(0), { timeout: 60_000, interval: 50 }).toBe(1_001n);
+  // A transaction for each batch, and one that found out: none for each record.
+  expect(await worker.metric('weir_persist_batches_total{outcome="stored"}')).toBeLessThan(10);
+  expect(await rowsOf(bench, 0)).toEqual([1_000]);
+  expect(await letters(bench)).toHaveLength(1_000);
+  expect(await indexed(bench)).toHaveLength(1_000);
+}, 90_000);
+
+test("a batch that cannot be stored as one, though each of its records can, is stored in parts", async () => {
+  await using bench = await openBench();
+  await bench.db.pool.query(`
+    create function public.refuse() returns trigger language plpgsql as $$
+      begin
+        if (select count(*) from written) > 3 then raise exception using errcode = '54000', message = 'too many'; end if;
+        return null;
+      end $$;
+    create trigger refuse after insert on events.event referencing new table as written
+      for each statement execute function public.refuse()`);
+  await bench.publish(...eventRecords(bench, 10));
+  await using _worker = bench.work();
+  await expect.poll(() => bench.committed(0), soon).toBe(10n);
+  expect(await rowsOf(bench, 0)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+  expect(await indexed(bench)).toEqual([]);
+});
+
 test("poison is found at every position of a batch, whatever is beside it", async () => {
   const size = 7;
   await using bench = await openBench(size);
@@ -184,7 +217,7 @@ test("poison is found at every position of a batch, whatever is beside it", asyn
   }
 });
 
-test("holes of the log among records are skips, wherever the batch is halved", async () => {
+test("holes of the log among records are skips, whatever of the batch is refused", async () => {
   await using bench = await openBench();
   await raiseFor(bench, POISON, "22000");
   const abort = (...texts: string[]): Promise<void> =>
