@@ -4,6 +4,7 @@ import { type KafkaHeader } from "./kafka-binary.ts";
 import { partitionForKey } from "./partition.ts";
 import { BATCH_OVERHEAD, recordSize } from "./record-size.ts";
 import { type Result } from "./reason.ts";
+import { toMicrosWithin } from "./timestamp.ts";
 import { encodeUtf8 } from "./utf8.ts";
 
 /** How often a record has been replayed out of the dead-letter topic, a decimal number in a header of the record. */
@@ -14,8 +15,30 @@ export const REPLAY_OF = "weir-replay-of";
 /** How often a record is replayed at most: what has failed four times is for a person. */
 export const REPLAY_BUDGET = 3;
 
+/** What the index knows of the record of a dead letter. */
+export interface KnownRecord {
+  /** Its own timestamp, in microseconds since 1970, brought into the range of times. */
+  readonly recordTime: bigint;
+  /** Bytes of its value; undefined where it has none. */
+  readonly valueSize: number | undefined;
+  /** The first bytes of its value. */
+  readonly preview: Uint8Array;
+}
+
+/**
+ * Whether a letter holds the record that the index knows. Whoever may write to the dead-letter topic can write a letter of
+ * any name; it agrees with the row that a worker wrote by the record's time, size and first bytes.
+ */
+export function holdsRecord({ value, timestamp }: DeadLetter, known: KnownRecord): boolean {
+  return (
+    value?.length === known.valueSize &&
+    toMicrosWithin(timestamp) === known.recordTime &&
+    known.preview.every((byte, at) => byte === value?.[at])
+  );
+}
+
 /** A dead letter that is to be replayed, as the index has it. */
-export interface ReplayCandidate extends DeadLetterIdentity {
+export interface ReplayCandidate extends DeadLetterIdentity, KnownRecord {
   /** Which replay of the record it was: 0 as it first came. */
   readonly attempt: number;
   /** How often this letter has been replayed. */
@@ -79,6 +102,10 @@ export function planReplay(
   if (group !== owner.group || position.topic !== owner.topic) return foreign(group, position.topic, owner);
   if (position.partition !== candidate.partition || position.offset !== candidate.offset) {
     const why = `The letter is that of another record: ${formatDeadLetterName({ group, ...position })}.`;
+    return { action: "UNDECODABLE", why };
+  }
+  if (!holdsRecord(letter.value, candidate)) {
+    const why = "What the dead-letter topic has under its name is not the record that the index knows.";
     return { action: "UNDECODABLE", why };
   }
   const attempt = nextAttempt(candidate);

@@ -121,3 +121,11 @@ function daysSince1970(year: number, month: number, day: number): number {
   const daysBeforeMonth = Math.floor((153 * ((month + 9) % 12) + 2) / 5);
   return marchYear * 365 + leapDays + daysBeforeMonth + day - 1 - 719_468;
 }
+
+/** 0001-01-01 and 9999-12-31T23:59:59.999 in milliseconds: the range of google.protobuf.Timestamp, within PostgreSQL's. */
+const [FIRST_MS, LAST_MS] = [-62_135_596_800_000, 253_402_300_799_999];
+
+/** A record's timestamp in microseconds, brought into the range of times: it is any 64-bit number, in milliseconds. */
+export function toMicrosWithin(millis: number): bigint {
+  return BigInt(Math.max(FIRST_MS, Math.min(LAST_MS, millis))) * 1_000n;
+}

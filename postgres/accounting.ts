@@ -1,10 +1,10 @@
 import { type DeadLetterReason } from "#core/dead-letter.ts";
 import { type CloudEvent, type LogPosition } from "#core/event.ts";
-import { toMicros } from "#core/timestamp.ts";
+import { toMicros, toMicrosWithin } from "#core/timestamp.ts";
 
 import { type ElementType, type ElementValue, encodeArray } from "./binary-format.ts";
 import { occurredAt } from "./event-values.ts";
-import { cutText, LETTER_TEXT_BYTES, PREVIEW_BYTES, toMicrosWithin, toText } from "./record-values.ts";
+import { cutText, LETTER_TEXT_BYTES, PREVIEW_BYTES, toText } from "./record-values.ts";
 import { type Repeat } from "./repeats.ts";
 import { type Tx } from "./tx.ts";
 

@@ -1,10 +1,11 @@
 import { type DeadLetterIdentity } from "#core/dead-letter-name.ts";
 import { type LogPosition } from "#core/event.ts";
+import { toMicrosWithin } from "#core/timestamp.ts";
 
 import { insertDeadLetters, type SetAsideRecord } from "./accounting.ts";
 import { type ElementType, type ElementValue, encodeArray } from "./binary-format.ts";
 import { type Database } from "./pool.ts";
-import { cutText, LETTER_TEXT_BYTES, PREVIEW_BYTES, toMicrosWithin, toText } from "./record-values.ts";
+import { cutText, LETTER_TEXT_BYTES, PREVIEW_BYTES, toText } from "./record-values.ts";
 import { transaction, type Tx } from "./tx.ts";
 
 /** How far a partition of the dead-letter topic has been read. */

@@ -115,7 +115,14 @@ const ROLES: Readonly<
       log,
       numbers: { db: indexing, paths },
       retention: age && { age, drop, logMs: events.retentionMs },
-      reconcile: createReconcile({ db, admin, letters, telemetry, log }),
+      reconcile: createReconcile({
+        db,
+        admin,
+        letters,
+        owner: { group: config.workers.persistGroup, topic: events.name, partitions: events.partitions },
+        telemetry,
+        log,
+      }),
     });
   },
 };

@@ -4,6 +4,7 @@ import {
   formatDeadLetterName,
   parseDeadLetterName,
 } from "#core/dead-letter-name.ts";
+import { holdsRecord, type ReplayOwner } from "#core/replay.ts";
 import { encodeUtf8 } from "#core/utf8.ts";
 import { type Admin, type ReceivedRecord } from "#kafka/ports.ts";
 import { decodeRecord, principalOf } from "#kafka/record.ts";
@@ -29,6 +30,8 @@ export interface ReconcileOptions {
   readonly admin: Pick<Admin, "logRanges" | "readFrom">;
   /** The dead-letter topic. */
   readonly letters: Pick<Topic, "name">;
+  /** Whose letters are in the index; all others are foreign. */
+  readonly owner: Pick<ReplayOwner, "group" | "topic" | "partitions">;
   readonly telemetry: Telemetry;
   readonly log: Logger;
 }
@@ -54,7 +57,7 @@ interface Found extends DeadLetterIdentity {
  * PostgreSQL keeps, and each day the whole topic again. So it makes a database that was restored right, too. Several
  * processes may do it at once.
  */
-export function createReconcile({ db, admin, letters, telemetry, log }: ReconcileOptions): Reconcile {
+export function createReconcile({ db, admin, letters, owner, telemetry, log }: ReconcileOptions): Reconcile {
   const topic = letters.name;
   return async (now, signal) => {
     const ranges = await admin.logRanges(topic);
@@ -87,20 +90,31 @@ export function createReconcile({ db, admin, letters, telemetry, log }: Reconcil
   async function judge(
     records: readonly ReceivedRecord[],
   ): Promise<{ readonly found: Corrections; count(): void }> {
-    const [found, foreign] = sort(records);
-    // Of two copies in one portion the later counts.
-    const latest = new Map(found.map((each) => [formatDeadLetterName(each), each]));
+    const [found, foreign] = sort(records, owner);
+    const names = new Map(found.map((each) => [formatDeadLetterName(each), each]));
     const rows = new Map(
-      (await findLetters(db, [...latest.values()])).map((row) => [formatDeadLetterName(row), row]),
+      (await findLetters(db, [...names.values()])).map((row) => [formatDeadLetterName(row), row]),
     );
+    // The row that a worker wrote is what is right, not who else wrote under its name.
+    const [own, forged] = [true, false].map((wanted) =>
+      found.filter((each) => {
+        const row = rows.get(formatDeadLetterName(each));
+        return (row === undefined || holdsRecord(each.letter, row)) === wanted;
+      }),
+    );
+    for (const { record } of forged!)
+      foreign.push({ ...record, why: "It has the name of a dead letter whose record is another." });
+    // Of two copies in one portion the later counts.
+    const latest = new Map(own!.map((each) => [formatDeadLetterName(each), each]));
     const unknown = [...latest.values()].filter((each) => !rows.has(formatDeadLetterName(each)));
     const restored = await filterPassed(db, unknown);
     const moved = [...latest].flatMap(([name, each]) => {
-      const place = rows.get(name)?.letterPosition;
+      const row = rows.get(name);
+      const place = row?.letterPosition;
       const isLater =
         place?.topic !== topic ||
         (place.partition === each.record.partition && place.offset < each.record.offset);
-      return rows.has(name) && isLater ? [each] : [];
+      return row !== undefined && isLater ? [each] : [];
     });
     return {
       found: {
@@ -134,11 +148,14 @@ function beginOf(
   return scan.next < start ? { next: start, beganAt: scan.beganAt } : scan;
 }
 
-function sort(records: readonly ReceivedRecord[]): readonly [Found[], ForeignRecord[]] {
+function sort(
+  records: readonly ReceivedRecord[],
+  owner: ReconcileOptions["owner"],
+): readonly [Found[], ForeignRecord[]] {
   const found: Found[] = [];
   const foreign: ForeignRecord[] = [];
   for (const record of records) {
-    const letter = readOwn(record);
+    const letter = readOwn(record, owner);
     if (typeof letter === "string") foreign.push({ ...record, why: letter });
     else found.push({ group: letter.group, ...letter.position, record, letter });
   }
@@ -150,7 +167,7 @@ const MAX_ATTEMPT = 2 ** 31 - 1;
 const MAX_NAME = 249;
 
 /** The letter of a record, or why it is none of Weir's: what could not be in the index is none either. */
-function readOwn({ key, value }: ReceivedRecord): DeadLetter | string {
+function readOwn({ key, value }: ReceivedRecord, owner: ReconcileOptions["owner"]): DeadLetter | string {
   if (value === null) return "It has no value.";
   const decoded = decodeDeadLetter(value);
   if (!decoded.ok)
@@ -167,6 +184,11 @@ function readOwn({ key, value }: ReceivedRecord): DeadLetter | string {
     attempt > MAX_ATTEMPT
   )
     return "It names a record that no log can have.";
+  if (group !== owner.group || position.topic !== owner.topic || position.partition >= owner.partitions)
+    return (
+      `It is a dead letter of group ${group} for ${position.topic} partition ${position.partition}; those of this installation ` +
+      `are of group ${owner.group} for ${owner.topic}, which has ${owner.partitions} partitions.`
+    );
   return decoded.value;
 }
 

@@ -1,6 +1,7 @@
 import { Code, type ConnectError, type ServiceImpl } from "@connectrpc/connect";
 import { parseDeadLetterName } from "#core/dead-letter-name.ts";
 import { quote } from "#core/faults.ts";
+import { holdsRecord } from "#core/replay.ts";
 import { type DeadLetterAdminService } from "#gen/weir/admin/v1/dead_letter_pb.ts";
 import { readLetter } from "#kafka/letter-reader.ts";
 import { type Admin, KafkaError } from "#kafka/ports.ts";
@@ -126,7 +127,10 @@ async function recordOf(
   if (letter.group === "") return (await admin.readAt(letter, letter.offset)) ?? gone;
   const read = await readLetter(admin, topic, { ...letter, writtenAt: Number(letter.time / 1_000n) });
   if (read === undefined) return gone;
-  return read.ok ? read.value : `it cannot be read: ${read.faults[0].description}`;
+  if (!read.ok) return `it cannot be read: ${read.faults[0].description}`;
+  return holdsRecord(read.value, letter)
+    ? read.value
+    : `what ${topic.name} has under its name is another record`;
 }
 
 function notFound(name: string): ConnectError {

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 
 import { encodeDeadLetter } from "#core/dead-letter.ts";
+import { type LogPosition } from "#core/event.ts";
 import { timestampFrom } from "#core/timestamp.ts";
 import { type Admin, type OutgoingRecord } from "#kafka/ports.ts";
 import { createTelemetry } from "#runtime/telemetry.ts";
@@ -20,13 +21,20 @@ interface Reconciling {
 }
 
 function reconciling(
-  { db, deadLetters, broker }: Bench,
+  { db, deadLetters, broker, group, events, partitions }: Bench,
   admin: Pick<Admin, "logRanges" | "readFrom"> = broker.admin,
 ): Reconciling {
   const telemetry = createTelemetry(broker.log);
   const letters = { name: deadLetters };
   return {
-    reconcile: createReconcile({ db, admin, letters, telemetry, log: broker.log }),
+    reconcile: createReconcile({
+      db,
+      admin,
+      letters,
+      owner: { group, topic: events, partitions },
+      telemetry,
+      log: broker.log,
+    }),
     async count(outcome) {
       const name = `weir_dead_letters_reconciled_total{outcome="${outcome}"}`;
       const line = (await telemetry.page()).body.split("\n").find((each) => each.startsWith(`${name} `));
@@ -182,11 +190,15 @@ test("of two copies the row names the later, never an earlier one", async () => 
   await using bench = await openBench();
   await letters(bench, 3);
   const { reconcile, count } = reconciling(bench);
-  await publish(bench, [letterOf(bench, 1n)]);
+  const at = { topic: bench.deadLetters, partition: 0 };
+  const second = (await bench.broker.admin.readAt(at, 1n))!;
+  // What has its name and not its record is nobody's copy, later though it is.
+  await publish(bench, [second, letterOf(bench, 1n)]);
   await reconcile(NOW, NEVER);
   const places = async (): Promise<unknown[]> => (await index(bench)).map((row) => row["letter_offset"]);
   expect(await places()).toEqual(["0", "3", "2"]);
   expect(await count("moved")).toBe(1);
+  expect(await count("foreign")).toBe(1);
   // The rest of the row is that of the first letter.
   expect((await index(bench))[1]).toMatchObject({ reason: "UNPERSISTABLE" });
   // Nor while it has not come to the later one again.
@@ -215,13 +227,44 @@ test("a letter whose record the group has not passed is the worker's to account 
      values ($1, $2, 0, 'test', 1, 5, 5)`,
     [bench.group, bench.events],
   );
-  await publish(bench, [letterOf(bench, 4n), letterOf(bench, 5n), letterOf(bench, 6n, { group: "another" })]);
+  await publish(bench, [letterOf(bench, 4n), letterOf(bench, 5n)]);
   const { reconcile } = reconciling(bench);
   await reconcile(NOW, NEVER);
-  expect((await index(bench)).map(({ offset }) => offset)).toEqual(["4", "6"]);
+  expect((await index(bench)).map(({ offset }) => offset)).toEqual(["4"]);
   await bench.db.pool.query("update consumer.checkpoint set next_offset = 6, high_water = 6");
   await reconcile(new Date(NOW.getTime() + 25 * 3_600_000), NEVER);
-  expect((await index(bench)).map(({ offset }) => offset)).toEqual(["4", "5", "6"]);
+  expect((await index(bench)).map(({ offset }) => offset)).toEqual(["4", "5"]);
+});
+
+test("letters of other groups, topics and partitions are listed as foreign, and not as this installation's", async () => {
+  await using bench = await openBench();
+  const of = (position: Partial<LogPosition>, group = bench.group): OutgoingRecord => {
+    const letter = encodeDeadLetter({
+      reason: "MALFORMED",
+      detail: "forged",
+      group,
+      position: { topic: bench.events, partition: 0, offset: 1n, ...position },
+      timestamp: 5,
+      attempt: 0,
+      key: null,
+      headers: [],
+      value: null,
+      time: timestampFrom(1_700_000_000, 0),
+    });
+    return { topic: bench.deadLetters, partition: 0, ...letter, timestamp: 1 };
+  };
+  await publish(bench, [of({}, "evil"), of({ topic: "payments" }), of({ partition: 9_999 }), of({})]);
+  const { reconcile } = reconciling(bench);
+  await reconcile(NOW, NEVER);
+  expect((await index(bench)).map(({ letter_offset: at }) => at)).toEqual(["3"]);
+  const { rows } = await bench.db.pool.query<{ why: string }>(
+    'select why from consumer.foreign_letter order by "offset"',
+  );
+  expect(rows.map(({ why }) => why.split(";")[0])).toEqual([
+    `It is a dead letter of group evil for ${bench.events} partition 0`,
+    `It is a dead letter of group ${bench.group} for payments partition 0`,
+    `It is a dead letter of group ${bench.group} for ${bench.events} partition 9999`,
+  ]);
 });
 
 test("reads a bounded portion each round, and goes on where it was after a failure", async () => {
