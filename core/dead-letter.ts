@@ -70,7 +70,7 @@ export function deadLetterId(group: string, { topic, partition, offset }: LogPos
 /**
  * Encodes a dead letter as a record in structured JSON: source `/weir/{group}`, id and key `group/topic/partition/offset`
  * of what failed, so that a second letter for the same record replaces the first under compaction. Every byte of the
- * record is in it.
+ * record is in it, but that the Kafka clients read the names of headers as text: bytes of a name that are not UTF-8 are U+FFFD.
  */
 export function encodeDeadLetter(letter: DeadLetter): DeadLetterRecord {
   const { topic, partition, offset } = letter.position;

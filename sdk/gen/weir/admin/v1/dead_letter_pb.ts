@@ -507,7 +507,7 @@ export const DeadRecordSchema: GenMessage<DeadRecord> = /*@__PURE__*/
  */
 export type RecordHeader = Message<"weir.admin.v1.RecordHeader"> & {
   /**
-   * The name.
+   * The name; bytes of it that are not UTF-8 are U+FFFD, here and where the record is replayed.
    *
    * @generated from field: string name = 1;
    */
