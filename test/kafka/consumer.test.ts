@@ -140,7 +140,10 @@ describe.each(CLIENTS)("%s", (name) => {
         await using first = consume(broker, topic, { assigned: async () => 40n }, { group });
         await expect.poll(() => first.values().length, seconds).toBe(60);
         expect(first.values()[0]).toBe("40");
-        expect(first.assigned).toEqual([[0, { start: 10n, end: 100n, committed: undefined }]]);
+        const topicId = (await broker.admin.logRanges(topic)).get(0)?.topicId;
+        expect(first.assigned).toEqual([
+          [0, { start: 10n, end: 100n, committed: undefined, stable: 100n, topicId }],
+        ]);
       }
       await using second = consume(broker, topic, { assigned: async () => 95n }, { group });
       await expect.poll(() => second.values(), seconds).toEqual(["95", "96", "97", "98", "99"]);
