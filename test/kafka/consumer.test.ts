@@ -136,18 +136,20 @@ describe.each(CLIENTS)("%s", (name) => {
       await publish(topic, 1, 0, 100);
       await broker.deleteRecords(topic, 0, 10n);
       const group = broker.name("group");
+      const topicId = (await broker.admin.logRanges(topic)).get(0)?.topicId;
       {
         await using first = consume(broker, topic, { assigned: async () => 40n }, { group });
         await expect.poll(() => first.values().length, seconds).toBe(60);
         expect(first.values()[0]).toBe("40");
-        const topicId = (await broker.admin.logRanges(topic)).get(0)?.topicId;
         expect(first.assigned).toEqual([
           [0, { start: 10n, end: 100n, committed: undefined, stable: 100n, topicId }],
         ]);
       }
       await using second = consume(broker, topic, { assigned: async () => 95n }, { group });
       await expect.poll(() => second.values(), seconds).toEqual(["95", "96", "97", "98", "99"]);
-      expect(second.assigned).toEqual([[0, { start: 10n, end: 100n, committed: 100n }]]);
+      expect(second.assigned).toEqual([
+        [0, { start: 10n, end: 100n, committed: 100n, stable: 100n, topicId }],
+      ]);
     });
 
     test("gives the same records again after a throw, while other partitions go on", async () => {
