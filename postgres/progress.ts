@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
+import { type LogOffsets } from "#core/tail-cursor.ts";
 import { type Logger } from "#runtime/log.ts";
 import { type Service } from "#runtime/service.ts";
 import { createListening } from "./listening.ts";
@@ -7,14 +8,8 @@ import { highWaters } from "./log-audit.ts";
 import { type Database } from "./pool.ts";
 import { PROGRESS_CHANNEL } from "./progress-hints.ts";
 
-/**
- * An offset for each partition of a topic. As progress: what is below is accounted for; a partition of which nothing was stored
- * yet is absent, which is as 0.
- */
-export type Offsets = ReadonlyMap<number, bigint>;
-
-/** Who is told of progress. */
-export type Follower = (passed: Offsets) => void;
+/** Who is told of progress: in each partition all below its offset is accounted for. */
+export type Follower = (passed: LogOffsets) => void;
 
 /** Watches how far a consumer group has come in its topic, for all of a process. */
 export interface Progress extends Service {
@@ -72,7 +67,7 @@ export function createProgress(options: ProgressOptions): Progress {
   }
 
   async function look(): Promise<void> {
-    let passed: Offsets;
+    let passed: LogOffsets;
     try {
       passed = await highWaters(database, { group, topic });
     } catch (error) {

@@ -1,3 +1,4 @@
+import { raiseFloor } from "./log-floor.ts";
 import { type Database } from "./pool.ts";
 import { transaction, type Tx } from "./tx.ts";
 
@@ -35,8 +36,8 @@ export function before(time: Date, { months, days }: Age): Date {
 }
 
 /**
- * Takes the months out of events.event that lie before the cutoff as a whole, each in a transaction of its own with its sums,
- * and answers what became of each. Their tables stay, detached, unless they are to be dropped. Several processes may call it at once.
+ * Takes the months out of events.event that lie before the cutoff as a whole, each in a transaction of its own with its sums
+ * and with how far it reached into the log, and answers what became of each. Their tables stay, detached, unless they are to be dropped. Several processes may call it at once.
  * Waits at most 5 s for a lock that readers or writers hold, and then throws: call it again later.
  */
 export async function retirePartitions(
@@ -87,6 +88,7 @@ async function retire(
     values: [loggedSince],
   });
   if (needed.rowCount === 1) return "needed";
+  await raiseFloor(tx, name);
   await tx.query({ text: `alter table events.event detach partition events.${name}` });
   // Sums are of what is in the table. Whoever was adding to those of this month has let go of the partition.
   await tx.query({

@@ -31,6 +31,9 @@ export interface Counters {
   "weir.dead_letters.reconciled": { readonly outcome: "restored" | "moved" | "foreign" };
   "weir.store.retention.partitions": { readonly outcome: "detached" | "dropped" };
   "weir.store.retention.duplicates": Unlabelled;
+  "weir.tail.events": { readonly source: "ring" | "store" };
+  "weir.tail.reads": { readonly by: "reader" | "catch_up" };
+  "weir.tail.gaps": { readonly reason: "LAG" | "EXPIRED" };
   "weir.trace.spans": { readonly outcome: "exported" | "failed" | "dropped" };
 }
 
@@ -67,8 +70,10 @@ export interface Gauges {
   "weir.store.partitions.ahead": Unlabelled;
   "weir.store.partitions.detached": Unlabelled;
   "weir.search.waiting": Unlabelled;
+  "weir.tail.streams": Unlabelled;
+  "weir.tail.ring.size": Unlabelled;
   "weir.database.connections": {
-    readonly pool: "write" | "read" | "export";
+    readonly pool: "write" | "read" | "export" | "tail";
     readonly state: "idle" | "used" | "waiting";
   };
   "process.memory.usage": Unlabelled;
@@ -167,6 +172,21 @@ export const COUNTERS: { readonly [N in keyof Counters]: Instrument<Counters[N]>
     unit: "{row}",
     help: "Rows of repeats that retention removed.",
     labels: NONE,
+  },
+  "weir.tail.events": {
+    unit: "{event}",
+    help: "Events that were sent to tails, by where they came from: the ring that all share, or the store, for those behind it.",
+    labels: { source: ["ring", "store"] },
+  },
+  "weir.tail.reads": {
+    unit: "{statement}",
+    help: "Statements that brought events for tails: of the one reader, or of a tail that is behind.",
+    labels: { by: ["reader", "catch_up"] },
+  },
+  "weir.tail.gaps": {
+    unit: "{gap}",
+    help: "Times that a tail was moved on, as it had asked for. LAG: it was too far behind; EXPIRED: retention was there.",
+    labels: { reason: ["LAG", "EXPIRED"] },
   },
   "weir.trace.spans": {
     unit: "{span}",
@@ -306,11 +326,17 @@ export const GAUGES: { readonly [N in keyof Gauges]: Instrument<Gauges[N]> } = {
     help: "Monthly tables that retention has detached and that nobody has dropped yet.",
     labels: NONE,
   },
+  "weir.tail.streams": { unit: "{stream}", help: "Open tails.", labels: NONE },
+  "weir.tail.ring.size": {
+    unit: "By",
+    help: "What the newest events take that are held for all tails, about.",
+    labels: NONE,
+  },
   "weir.search.waiting": { unit: "{search}", help: "Reads that wait for their turn.", labels: NONE },
   "weir.database.connections": {
     unit: "{connection}",
     help: "Connections of a pool, by state.",
-    labels: { pool: ["write", "read", "export"], state: ["idle", "used", "waiting"] },
+    labels: { pool: ["write", "read", "export", "tail"], state: ["idle", "used", "waiting"] },
   },
   "process.memory.usage": { unit: "By", help: "The resident memory of the process.", labels: NONE },
   "process.cpu.time": {

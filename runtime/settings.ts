@@ -9,6 +9,7 @@ import { PROCESS } from "./settings/process.ts";
 import { PRODUCER } from "./settings/producer.ts";
 import { PROGRESS } from "./settings/progress.ts";
 import { SEARCH } from "./settings/search.ts";
+import { TAIL } from "./settings/tail.ts";
 import { TOPICS } from "./settings/topics.ts";
 import { TRACING } from "./settings/tracing.ts";
 import { WORKERS } from "./settings/workers.ts";
@@ -29,6 +30,7 @@ export const SETTINGS: {
   readonly database: typeof DATABASE;
   readonly progress: typeof PROGRESS;
   readonly search: typeof SEARCH;
+  readonly tail: typeof TAIL;
   readonly admin: typeof ADMIN;
   readonly workers: typeof WORKERS;
   readonly maintenance: typeof MAINTENANCE;
@@ -44,6 +46,7 @@ export const SETTINGS: {
   database: DATABASE,
   progress: PROGRESS,
   search: SEARCH,
+  tail: TAIL,
   admin: ADMIN,
   workers: WORKERS,
   maintenance: MAINTENANCE,

@@ -3,6 +3,7 @@ import { type Observation, type Telemetry } from "#runtime/telemetry.ts";
 import { type BodyBudget } from "./http/body-budget.ts";
 import { type Listener } from "./http/listener.ts";
 import { type Rpc } from "./http/rpc.ts";
+import { type TailReader } from "./tail/reader.ts";
 import { type Turns } from "./turns.ts";
 
 /** What the gauges of a server look at. */
@@ -14,15 +15,17 @@ export interface Observed {
   /** The wait of receipts for the store. */
   readonly stored: { readonly waiting: number };
   readonly bodies: BodyBudget;
-  /** The one for reading, and the one for exports. */
+  readonly tails: TailReader;
+  /** The one for reading, the one for exports, and the one for tails. */
   readonly database: Database;
   readonly exportDatabase: Database;
+  readonly tailDatabase: Database;
 }
 
 /** Gives the server's gauges their values until it is disposed of. */
 export function observeServer(
   telemetry: Telemetry,
-  { connections, rpc, turns, stored, bodies, database, exportDatabase }: Observed,
+  { connections, rpc, turns, stored, bodies, tails, database, exportDatabase, tailDatabase }: Observed,
 ): Disposable {
   const stack = new DisposableStack();
   stack.use(
@@ -37,10 +40,13 @@ export function observeServer(
   stack.use(telemetry.observe("weir.request.bodies.size", () => [[{}, bodies.heldBytes]]));
   stack.use(telemetry.observe("weir.search.waiting", () => [[{}, turns.waiting]]));
   stack.use(telemetry.observe("weir.ingest.waiting", () => [[{}, stored.waiting]]));
+  stack.use(telemetry.observe("weir.tail.streams", () => [[{}, tails.tails]]));
+  stack.use(telemetry.observe("weir.tail.ring.size", () => [[{}, tails.ring.weight]]));
   stack.use(
     telemetry.observe("weir.database.connections", () => [
       ...connectionsOf("read", database),
       ...connectionsOf("export", exportDatabase),
+      ...connectionsOf("tail", tailDatabase),
     ]),
   );
   return stack;
@@ -49,7 +55,7 @@ export function observeServer(
 const PROTOCOLS = ["http/1.1", "h2"] as const;
 
 function connectionsOf(
-  pool: "read" | "export",
+  pool: "read" | "export" | "tail",
   database: Database,
 ): readonly Observation<"weir.database.connections">[] {
   const { idle, used, waiting } = countConnections(database);

@@ -7,6 +7,7 @@ import { DeadLetterAdminService } from "#gen/weir/admin/v1/dead_letter_pb.ts";
 import { IngestService } from "#gen/weir/v1/ingest_pb.ts";
 import { OverviewService } from "#gen/weir/v1/overview_pb.ts";
 import { SearchService } from "#gen/weir/v1/search_pb.ts";
+import { TailService } from "#gen/weir/v1/tail_pb.ts";
 import { loadKafkaClient } from "#kafka/client.ts";
 import { ensureTopics, topicTable } from "#kafka/topics.ts";
 import { traceProducer } from "#kafka/traced.ts";
@@ -39,6 +40,8 @@ import { addReflection } from "./http/reflection.ts";
 import { createRpc } from "./http/rpc.ts";
 import { createSchemaWatch } from "./schema-watch.ts";
 import { createSearchService } from "./search.ts";
+import { createTailReader } from "./tail/reader.ts";
+import { createTailService } from "./tail.ts";
 import { createServing, shuttingDown } from "./http/serving.ts";
 import { healthzRoute, metricsRoute, readyzRoute } from "./http/status-routes.ts";
 import { createTokenKeys } from "./auth/token-keys.ts";
@@ -52,6 +55,7 @@ const NEEDS = [
   "limits",
   "database",
   "search",
+  "tail",
   "admin",
   "kafka",
   "topics",
@@ -131,6 +135,24 @@ async function start(context: ProcessContext<(typeof NEEDS)[number]>): Promise<r
     log: log.scope("progress"),
   });
 
+  const tailDatabase = resources.use(
+    createDatabase({
+      ...reading,
+      // One beside those that catch up: the reader of all.
+      poolSize: config.tail.reads + 1,
+      statementTimeoutMs: config.tail.statementTimeoutMs,
+      applicationName: "weir server tail",
+    }),
+  );
+  const tails = createTailReader({
+    database: tailDatabase,
+    progress,
+    topic: events.name,
+    ringBytes: config.tail.ringBytes,
+    telemetry,
+    log: log.scope("tail"),
+  });
+
   const adminDatabase = resources.use(
     createDatabase({
       url: config.database.url,
@@ -157,6 +179,7 @@ async function start(context: ProcessContext<(typeof NEEDS)[number]>): Promise<r
     services: {
       [IngestService.typeName]: ["kafka"],
       [SearchService.typeName]: ["postgresql"],
+      [TailService.typeName]: ["postgresql"],
       [OverviewService.typeName]: ["postgresql"],
       [AccountingService.typeName]: ["kafka", "postgresql"],
       [AuditService.typeName]: ["postgresql"],
@@ -250,6 +273,17 @@ async function start(context: ProcessContext<(typeof NEEDS)[number]>): Promise<r
       const router = auditWrites(plain, { database: adminDatabase, log: log.scope("audit") });
       router.service(IngestService, ingest);
       router.service(SearchService, searching);
+      router.service(
+        TailService,
+        createTailService({
+          ...config.tail,
+          database: tailDatabase,
+          schema,
+          reader: tails,
+          topic: events.name,
+          telemetry,
+        }),
+      );
       router.service(OverviewService, createOverviewService({ database, schema, turns, telemetry }));
       router.service(
         AccountingService,
@@ -328,8 +362,10 @@ async function start(context: ProcessContext<(typeof NEEDS)[number]>): Promise<r
       turns,
       stored,
       bodies,
+      tails,
       database,
       exportDatabase,
+      tailDatabase,
     }),
   );
   return services;

@@ -173,7 +173,7 @@ function notFound({ name, time }: GetEventRequest): ConnectError {
  * Whether the answer goes out as JSON, by the rules of Connect, gRPC and gRPC-Web for a request's media type and of
  * Connect for a GET.
  */
-function speaksJson({ requestHeader, requestMethod, url }: HandlerContext): boolean {
+export function speaksJson({ requestHeader, requestMethod, url }: HandlerContext): boolean {
   if (requestMethod === "GET") return new URL(url).searchParams.get("encoding") === "json";
   return /[/+]json\b/.test(requestHeader.get("content-type") ?? "");
 }

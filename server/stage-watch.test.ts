@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 
-import { type Follower, type Offsets } from "#postgres/progress.ts";
+import { type LogOffsets } from "#core/tail-cursor.ts";
+import { type Follower } from "#postgres/progress.ts";
 import { createStageWatch, type Place } from "./stage-watch.ts";
 
 /** A watch whose progress is the test's, with everything that it asked for. */
@@ -28,7 +29,7 @@ function openWatch(judge: (places: readonly Place[]) => Promise<readonly (string
     followers,
     asked,
     stop,
-    pass: (passed: Offsets): void => followers.forEach((follower) => follower(passed)),
+    pass: (passed: LogOffsets): void => followers.forEach((follower) => follower(passed)),
   };
 }
 

@@ -1,5 +1,6 @@
 import { type LogPosition } from "#core/event.ts";
-import { type Offsets, type Progress } from "#postgres/progress.ts";
+import { type LogOffsets } from "#core/tail-cursor.ts";
+import { type Progress } from "#postgres/progress.ts";
 import { type Telemetry } from "#runtime/telemetry.ts";
 
 /** A place of the watched topic. */
@@ -61,7 +62,7 @@ export function createStageWatch<R>({
   const ends = new Set<() => void>();
   stopping.addEventListener("abort", () => ends.forEach((end) => end()));
 
-  function heard(passed: Offsets): void {
+  function heard(passed: LogOffsets): void {
     if (isJudging) return;
     const ready: Waiter<R>[] = [];
     for (const waiter of waiting) {
@@ -71,7 +72,7 @@ export function createStageWatch<R>({
     if (ready.length > 0) void settle(ready, passed);
   }
 
-  async function settle(ready: readonly Waiter<R>[], passed: Offsets): Promise<void> {
+  async function settle(ready: readonly Waiter<R>[], passed: LogOffsets): Promise<void> {
     isJudging = true;
     try {
       const reached = await judge(ready);

@@ -203,7 +203,8 @@ export function fromMicros(micros: bigint): TimestampMessage {
   });
 }
 
-function fromMillis(millis: number): TimestampMessage {
+/** The message of a time in milliseconds since 1970. */
+export function fromMillis(millis: number): TimestampMessage {
   const seconds = Math.floor(millis / 1_000);
   return {
     $typeName: "google.protobuf.Timestamp",

@@ -153,7 +153,13 @@ function warnOfRefusals({ log, maxConnections }: ListenerOptions): () => void {
  * Half-open, as Node's own HTTP servers have it, since they see to a client that ends its side: on HTTP/2 what is being
  * answered finishes; on HTTP/1.1 it counts as gone, as it cannot be told from one that has closed the connection.
  */
-const SOCKET_OPTIONS = { noDelay: true, allowHalfOpen: true } as const;
+const SOCKET_OPTIONS = {
+  noDelay: true,
+  allowHalfOpen: true,
+  // A client that vanishes without a word, while there is nothing that could be sent to it.
+  keepAlive: true,
+  keepAliveInitialDelay: 30_000,
+} as const;
 
 function createTls(
   options: ListenerOptions,
@@ -287,7 +293,7 @@ function createHttp2(
     sessions.add(session);
     session.setLocalWindowSize(CONNECTION_WINDOW_BYTES);
     headers.add(session);
-    endWhenLeft(session);
+    endWhenLeft(session, options.headerTimeoutMs);
     endWhenIdle(session, options.headerTimeoutMs, options.idleTimeoutMs ?? IDLE_TIMEOUT_MS);
     session.once("close", () => sessions.delete(session));
   });
@@ -305,19 +311,33 @@ function createHttp2(
 /**
  * A client that leaves without a GOAWAY ends its side of the connection and no more: Node would keep the session, as one
  * that may still be answered. What is being answered may finish. A request whose body is not whole never will be, and
- * would hold what it has of it until its deadline: it is cancelled (RFC 9113 section 8.1.1).
+ * would hold what it has of it until its deadline: it is cancelled (RFC 9113 section 8.1.1). One that has said GOAWAY and leaves
+ * before its streams have ended wants none of them. Nor can a client say any more that
+ * it has read what it was sent: an answer that waits for that, and of which nothing goes out for a while, is ended too.
  */
-function endWhenLeft(session: http2.ServerHttp2Session): void {
+function endWhenLeft(session: http2.ServerHttp2Session, stalledMs: number): void {
   const open = new Set<http2.ServerHttp2Stream>();
   session.on("stream", (stream) => {
     open.add(stream);
     stream.once("close", () => open.delete(stream));
   });
+  let isTakingLeave = false;
+  session.once("goaway", () => (isTakingLeave = true));
   session.socket.once("end", () => {
+    if (isTakingLeave) return session.destroy();
     for (const stream of open) {
       if (stream.state.remoteClose === 0) stream.close(http2.constants.NGHTTP2_CANCEL);
     }
     session.close();
+    let written: number | undefined;
+    const check = setInterval(() => {
+      const { bytesWritten } = session.socket;
+      for (const stream of open) {
+        if (bytesWritten === written && stream.writableLength > 0) stream.destroy();
+      }
+      written = bytesWritten;
+    }, stalledMs);
+    session.once("close", () => clearInterval(check));
   });
 }
 

@@ -163,6 +163,7 @@ const STREAMS = [
   "weir.admin.v1.AccountingService/AuditLog",
   "weir.v1.IngestService/StreamEvents",
   "weir.v1.SearchService/ExportEvents",
+  "weir.v1.TailService/TailEvents",
 ];
 
 const SOURCES = [
@@ -235,6 +236,23 @@ describe("buf curl", () => {
       events: [{ name: NAME, cloudEvent: { textData: "hello" } }],
       nextPageToken: expect.stringMatching(/^[\w-]+$/) as string,
     });
+  });
+
+  it("follows events as they are stored", async () => {
+    const url = `${weir.baseUrl}/weir.v1.TailService/TailEvents`;
+    const data = JSON.stringify({ last: 1, filter: 'source = "/buf-curl"', withData: true });
+    const bearer = `authorization: Bearer ${token}`;
+    const follow = spawn(BUF, ["curl", "-H", bearer, "--data", data, url], { cwd: ROOT });
+    const exited = once(follow, "exit");
+    let output = "";
+    follow.stdout.on("data", (chunk: Buffer) => (output += chunk.toString()));
+    await vi.waitFor(() => expect(output.trim()).toMatch(/}\s*{[^]*}$/), { timeout: 20_000 });
+    follow.kill();
+    await exited;
+    expect(JSON.parse(`[${output.trim().replaceAll("}\n{", "},{")}]`)).toMatchObject([
+      { opened: { cursor: expect.stringMatching(/^[\w-]+$/) as string } },
+      { batch: { events: [{ name: NAME, cloudEvent: { textData: "hello" } }] } },
+    ]);
   });
 
   it("watches health", async () => {

@@ -13,6 +13,7 @@ import { DeadLetterAdminService } from "#gen/weir/admin/v1/dead_letter_pb.ts";
 import { IngestService } from "#gen/weir/v1/ingest_pb.ts";
 import { OverviewService } from "#gen/weir/v1/overview_pb.ts";
 import { SearchService } from "#gen/weir/v1/search_pb.ts";
+import { TailService } from "#gen/weir/v1/tail_pb.ts";
 
 import { type WeirError, weirErrorOf } from "../../sdk/error.ts";
 import { DETAIL_TYPES } from "../../server/errors.ts";
@@ -27,6 +28,7 @@ export type Protocol = (typeof PROTOCOLS)[number];
 export interface Clients {
   readonly ingest: Client<typeof IngestService>;
   readonly search: Client<typeof SearchService>;
+  readonly tail: Client<typeof TailService>;
   readonly overview: Client<typeof OverviewService>;
   readonly deadLetters: Client<typeof DeadLetterAdminService>;
   readonly audit: Client<typeof AuditService>;
@@ -48,6 +50,7 @@ export function createClients(
   return {
     ingest: createClient(IngestService, transport),
     search: createClient(SearchService, transport),
+    tail: createClient(TailService, transport),
     overview: createClient(OverviewService, transport),
     deadLetters: createClient(DeadLetterAdminService, transport),
     audit: createClient(AuditService, transport),
