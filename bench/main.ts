@@ -8,6 +8,7 @@ const BENCHES: Readonly<Record<string, () => Promise<{ run(args: readonly string
   persist: () => import("./persist.ts"),
   redrive: () => import("./redrive.ts"),
   search: () => import("./search.ts"),
+  tail: () => import("./tail.ts"),
   telemetry: () => import("./telemetry.ts"),
 };
 
