@@ -171,7 +171,7 @@ export function createPersist(options: PersistOptions): Persist {
         });
         throw new Error(describeFailed([failure]));
       }
-      if (claim.logId === undefined && range.topicId !== undefined) await noteLog(claim, range.topicId);
+      if (range.topicId !== undefined && claim.logId !== range.topicId) await noteLog(claim, range.topicId);
       if (start.gap > 0n) await passGap(claim, range, start.offset, start.gap);
       claims.set(key, claim);
       progress.set(key, { topic, partition, state: "assigned", nextOffset: start.offset });

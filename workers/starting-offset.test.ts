@@ -50,6 +50,15 @@ test.each<[string, bigint | undefined, bigint | undefined]>([
   expect(findStart(claim(nextOffset), log)).toEqual({ outcome: "failed", offset: 201n, why: "BEYOND_END" });
 });
 
+test("takes the log of a topic that was made anew where nothing of the former one was read", () => {
+  const anew: LogRange = { start: 0n, end: 9n, committed: 0n, stable: 9n, topicId: "new" };
+  const unread = claim(undefined, { logId: "old" });
+  expect(createFindStart()(unread, anew)).toEqual({ outcome: "start", offset: 0n, gap: 0n });
+  // An operator set the offset back: what is above was read from the former one.
+  const rewound = claim(0n, { logId: "old", highWater: 5n });
+  expect(createFindStart()(rewound, anew)).toEqual({ outcome: "failed", offset: 0n, why: "ANOTHER_TOPIC" });
+});
+
 test("goes on where the end was only late to be known", () => {
   const findStart = createFindStart();
   findStart(claim(201n), LOG);

@@ -24,7 +24,7 @@ export type FindStart = (claim: Claim, log: LogRange) => StartingOffset;
  * says, else at the log's start. Below the log's start it is the start, with a gap. A committed offset without a checkpoint
  * is one too: Weir commits after its checkpoint, so it is another database that knows what became of those records.
  *
- * The partition fails where the topic is not the one that the claim was read from, or where the claim says that its log
+ * The partition fails where the topic is not the one that the claim was read from, unless nothing of it was read yet, or where the claim says that its log
  * was refused before: a log that has grown past the checkpoint in the meantime is still another log. Beyond the log's end
  * it fails, too; that takes two sightings in a row, since a leader that was just elected may for a moment not know how far
  * its log is replicated.
@@ -36,7 +36,9 @@ export function createFindStart(): FindStart {
     const key = `${claim.topic}/${claim.partition}`;
     const mark = `${claim.generation}/${offset}`;
     if (claim.logId === REFUSED_LOG) return { outcome: "failed", offset, why: "BEYOND_END" };
-    if (claim.logId !== undefined && log.topicId !== undefined && claim.logId !== log.topicId)
+    // Of a log of which nothing was read, nothing can be missed.
+    const isUnread = offset === 0n && (claim.highWater ?? 0n) === 0n;
+    if (!isUnread && claim.logId !== undefined && log.topicId !== undefined && claim.logId !== log.topicId)
       return { outcome: "failed", offset, why: "ANOTHER_TOPIC" };
     if (offset > log.end) {
       if (beyondEnd.get(key) === mark) return { outcome: "failed", offset, why: "BEYOND_END" };

@@ -44,6 +44,7 @@ describe("methodAccess", () => {
       BatchCreateEvents: "events.write",
       StreamEvents: "events.write",
       ValidateEvent: "events.write",
+      GetEventJourney: "events.read",
       SearchEvents: "events.read",
       GetEvent: "events.read",
       ExportEvents: "events.read",

@@ -205,7 +205,7 @@ describe("a Weir on this machine", () => {
       output = await launcher.running;
       expect(output).toMatch(/s {2}workers started, with a fault: see below$/m);
       expect(output).toMatch(
-        /^ {2}persist: FAILED: the checkpoint of weir\.events\.v1\/\d+ in group weir\.persist\.v1 is 1, beyond the log's end 0\. /m,
+        /^ {2}persist: FAILED: the checkpoint of weir\.events\.v1\/\d+ in group weir\.persist\.v1 is 1, and the topic was made anew since\. /m,
       );
       expect(output).toContain(`stop this and delete ${data()}.`);
       const readyz = /http:\S+\/readyz/.exec(output)?.[0] ?? "";

@@ -79,8 +79,11 @@ describe.each(Object.entries(FAULTS))("where %s", (_what, fault) => {
     verdicts = await experiment(fault);
   });
 
-  test("plain kafkajs loses a record that it has acknowledged", () => {
-    const verdict = verdicts.get("plain kafkajs")!;
+  test("plain kafkajs loses a record that it has acknowledged", async () => {
+    let verdict = verdicts.get("plain kafkajs")!;
+    // Which of two requests is in flight at the fault is chance, so it may take a second or a third one.
+    for (let again = 0; again < 4 && verdict.lost.length === 0; again += 1)
+      verdict = (await experiment(fault)).get("plain kafkajs")!;
     expect(verdict.acknowledged).toBeGreaterThan(0);
     expect(verdict.lost).not.toEqual([]);
   });

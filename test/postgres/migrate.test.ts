@@ -22,7 +22,7 @@ beforeEach(async () => {
   // What every migrated database has, as the partitions hang on it.
   writeFile(
     "0001_events.sql",
-    "create schema events; create table events.event (occurred_at timestamptz not null, at int) partition by range (occurred_at); create table events.event_default partition of events.event default;",
+    "create schema events; create table events.event (occurred_at timestamptz not null, at int, terms int[]) partition by range (occurred_at); create table events.event_default partition of events.event default;",
   );
 });
 afterEach(async () => {

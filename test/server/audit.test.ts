@@ -43,7 +43,7 @@ describe("the audit", () => {
         result: "OK",
         detail: {
           request: { names: [name], dryRun: false },
-          outcome: { published: 1, skipped: 0, scanned: 1, truncated: false },
+          outcome: { published: 1, skipped: 0, refused: 0, scanned: 1, truncated: false },
         },
       },
       {
@@ -70,7 +70,7 @@ describe("the audit", () => {
         result: "OK",
         detail: {
           request: { reason: "MALFORMED", limit: 3, dryRun: false },
-          outcome: { published: 0, skipped: 0, scanned: 0, truncated: false },
+          outcome: { published: 0, skipped: 0, refused: 0, scanned: 0, truncated: false },
         },
       },
       {
@@ -81,7 +81,7 @@ describe("the audit", () => {
         result: "OK",
         detail: {
           request: { names: [name] },
-          outcome: { published: 0, skipped: 0, scanned: 1, truncated: false },
+          outcome: { published: 0, skipped: 0, refused: 0, scanned: 1, truncated: false },
         },
       },
     ]);
