@@ -11,6 +11,9 @@ export interface EventSummary extends Omit<StoredEvent, "event"> {
   readonly tags: readonly string[];
 }
 
+/** SQL: the number that the range of an event's severity begins with; null of one without. A range has four numbers. */
+export const SEVERITY_RANGE = "(severity - 1) / 4 * 4 + 1";
+
 /** What a query that lists events selects; the payload, by far the widest column, is not read. */
 export const SUMMARY_COLUMNS: string = `source, id, type, subject, time_text, datacontenttype, dataschema, extensions, severity, tags, data_size,
   (extract(epoch from receive_time) * 1000)::bigint as accept_time, principal, trace_parent, trace_state, topic, partition, "offset"`;

@@ -1,6 +1,6 @@
 import type pg from "pg";
 
-import { EVENT_DAY, jsonpathOf, type NumberPath, numberPathKey } from "./number-paths.ts";
+import { EVENT_DAY, jsonpathOf, NUMBER_INFIX, type NumberPath, numberPathKey } from "./number-paths.ts";
 import { type Database } from "./pool.ts";
 
 /** What was done to the indexes of numbers, by their names. */
@@ -9,13 +9,11 @@ export interface KeptIndexes {
   readonly dropped: readonly string[];
 }
 
-const INFIX = "_number_";
-
 // An index whose making was broken off is there, but not valid.
 const INDEXES = `
 select c.relname as month, array(
     select i.relname::text from pg_index join pg_class i on i.oid = indexrelid
-    where indrelid = c.oid and strpos(i.relname, '${INFIX}') > 0 and indisvalid = wanted.valid
+    where indrelid = c.oid and strpos(i.relname, '${NUMBER_INFIX}') > 0 and indisvalid = wanted.valid
   ) as indexes, wanted.valid
 from pg_inherits join pg_class c on c.oid = inhrelid, (values (true), (false)) as wanted (valid)
 where inhparent = 'events.event'::regclass order by 1`;
@@ -74,7 +72,7 @@ async function keep(
     }
   };
   for (const { month, indexes, valid } of rows) {
-    const names = new Set(wanted.map(({ key }) => `${month}${INFIX}${key}`));
+    const names = new Set(wanted.map(({ key }) => `${month}${NUMBER_INFIX}${key}`));
     for (const name of indexes) {
       if (!valid || !names.has(name))
         await attempt(name, dropped, `drop index concurrently if exists events.${name}`);
@@ -83,7 +81,7 @@ async function keep(
   for (const { month, indexes } of rows.filter(({ valid }) => valid)) {
     const before = made.length;
     for (const { jsonpath, key } of wanted) {
-      const name = `${month}${INFIX}${key}`;
+      const name = `${month}${NUMBER_INFIX}${key}`;
       // DDL takes no parameters.
       const path = `'${jsonpath.replaceAll("'", "''")}'::jsonpath`;
       if (!indexes.includes(name)) {

@@ -6,6 +6,9 @@ import { ANY_ELEMENT } from "#core/terms.ts";
 import { isStorable } from "./filter-value.ts";
 import { type Parameters } from "./parameters.ts";
 
+/** Of the index of a path: its name is the month's, this, and {@link numberPathKey}. */
+export const NUMBER_INFIX = "_number_";
+
 /** A path that leads to one place of a payload. */
 export type NumberPath = readonly (string | number)[];
 

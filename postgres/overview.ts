@@ -1,4 +1,5 @@
 import { encodeTimestamptz } from "./binary-format.ts";
+import { SEVERITY_RANGE } from "./event-row.ts";
 import { type Database } from "./pool.ts";
 import { read } from "./read.ts";
 import { countedRows, KINDS, MAX_TAIL } from "./rollup-counts.ts";
@@ -38,7 +39,7 @@ const OVERVIEW = `${countedRows({ kinds: ["all", "type", "source"], firstHour: "
 line as (
   select kind, value, sum(n) as n,
     case kind when ${KINDS.all} then floor(extract(epoch from hour)::int8 / 3600 / $3::float8)::int8 end as bucket,
-    case kind when ${KINDS.all} then (severity - 1) / 4 * 4 + 1 end as severity
+    case kind when ${KINDS.all} then ${SEVERITY_RANGE} end as severity
   from counted group by 1, 2, 4, 5
 ), placed as (
   select *, row_number() over (partition by kind, value = '' order by n desc, value) as place from line

@@ -5,6 +5,11 @@ import { transaction, type Tx } from "./tx.ts";
 const MONTHS_BACK = 4;
 const MONTHS_AHEAD = 3;
 
+/** SQL: whether `relname` is the name of a monthly partition. */
+export const IS_MONTH: string = "relname ~ '^event_[0-9]{4}_[0-9]{2}$'";
+/** SQL for behind `from`: the monthly partitions of events.event, as rows of pg_class, with the condition that makes them so. */
+export const MONTHS: string = `pg_inherits join pg_class on pg_class.oid = inhrelid where inhparent = 'events.event'::regclass and ${IS_MONTH}`;
+
 interface Month {
   /** Of the partition, without its schema. */
   readonly name: string;
@@ -72,8 +77,7 @@ export async function countDefaultRows(db: Database): Promise<number> {
 /** How many months after the one of `now` have a partition. */
 export async function countMonthsAhead(db: Database, now: Date): Promise<number> {
   const { rows } = await db.pool.query<{ count: number }>({
-    text: `select count(*)::int as count from pg_inherits join pg_class on pg_class.oid = inhrelid
-      where inhparent = 'events.event'::regclass and relname ~ '^event_[0-9]{4}_[0-9]{2}$' and relname > $1`,
+    text: `select count(*)::int as count from ${MONTHS} and relname > $1`,
     values: [monthOf(now, 0).name],
   });
   return rows[0]!.count;

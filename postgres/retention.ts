@@ -1,4 +1,5 @@
 import { raiseFloor } from "./log-floor.ts";
+import { IS_MONTH, MONTHS } from "./partitions.ts";
 import { type Database } from "./pool.ts";
 import { transaction, type Tx } from "./tx.ts";
 
@@ -45,8 +46,7 @@ export async function retirePartitions(
   plan: RetentionPlan,
 ): Promise<readonly RetiredPartition[]> {
   const { rows } = await db.pool.query<{ name: string }>(
-    `select relname as name from pg_inherits join pg_class on pg_class.oid = inhrelid
-     where inhparent = 'events.event'::regclass and relname ~ '^event_[0-9]{4}_[0-9]{2}$' order by relname`,
+    `select relname as name from ${MONTHS} order by relname`,
   );
   const retired: RetiredPartition[] = [];
   for (const { name } of rows) {
@@ -104,7 +104,7 @@ async function retire(
 export async function countDetached(db: Database): Promise<number> {
   const { rows } = await db.pool.query<{ count: number }>(
     `select count(*)::int as count from pg_class
-     where relnamespace = 'events'::regnamespace and relkind = 'r' and not relispartition and relname ~ '^event_[0-9]{4}_[0-9]{2}$'`,
+     where relnamespace = 'events'::regnamespace and relkind = 'r' and not relispartition and ${IS_MONTH}`,
   );
   return rows[0]!.count;
 }

@@ -1,4 +1,5 @@
 import { encodeTimestamptz } from "./binary-format.ts";
+import { SEVERITY_RANGE } from "./event-row.ts";
 import { compileFilter } from "./filter.ts";
 import { createParameters } from "./parameters.ts";
 import { type Database } from "./pool.ts";
@@ -79,7 +80,7 @@ export async function histogramFromRollups(
   const text = `${countedRows(range)},
 edge (hour, value, severity) as materialized (${edges.length === 0 ? `select ${edgeColumns} from events.event where false` : edges.join(" union all ")}),
 matched as materialized (
-  select extract(epoch from hour)::int8 / 3600 as hour, (severity - 1) / 4 * 4 + 1 as severity, sum(n) filter (where ${matches}) as n,
+  select extract(epoch from hour)::int8 / 3600 as hour, ${SEVERITY_RANGE} as severity, sum(n) filter (where ${matches}) as n,
     bool_or(${kind === "all" ? "false" : `${kind} = ''`}) as hidden
   from (select hour, value, severity, n from counted union all select hour, value, severity, 1 from edge) as one (hour, ${kind === "all" ? "value" : kind}, severity, n)
   group by 1, 2

@@ -1,5 +1,5 @@
 import { type StoredEvent } from "#core/event.ts";
-import { idTerm, INCOMPLETE_TERM } from "#core/terms.ts";
+import { idTerm } from "#core/terms.ts";
 
 import { encodeTimestamptz } from "./binary-format.ts";
 import { occurredAt } from "./events.ts";
@@ -12,6 +12,7 @@ import {
   toStoredEvent,
   toSummary,
 } from "./event-row.ts";
+import { INCOMPLETE } from "./filter-text.ts";
 import { createParameters } from "./parameters.ts";
 import { type Database } from "./pool.ts";
 import { read } from "./read.ts";
@@ -108,7 +109,7 @@ export async function* exportEvents(
 
 const KEYED = `from events.event where source = $1 and id = $2 and occurred_at = $3::timestamptz`;
 // The term leads to the rows with the id, but to those that have not all of their terms.
-const NAMED = `from events.event where source = $1 and id = $2 and (terms @> $3::int4[] or terms @> '{${INCOMPLETE_TERM}}')`;
+const NAMED = `from events.event where source = $1 and id = $2 and (terms @> $3::int4[] or ${INCOMPLETE})`;
 
 /**
  * One event with its payload: where several events share the name, the one with the time asked for, else the one that was

@@ -1,3 +1,5 @@
+import { NUMBER_INFIX } from "./number-paths.ts";
+import { MONTHS } from "./partitions.ts";
 import { type Database } from "./pool.ts";
 import { read } from "./read.ts";
 
@@ -71,9 +73,8 @@ const micros = (moment: string): string => `(extract(epoch from ${moment}) * 100
 // Of a month without an estimate the counters of its activity tell how many rows there are. Nothing here waits for a lock.
 const STATISTICS = `
 with month as (
-  select c.oid, c.relname, c.reltuples, to_date(c.relname, '"event_"YYYY"_"MM')::timestamp as first
-  from pg_inherits join pg_class c on c.oid = inhrelid
-  where inhparent = 'events.event'::regclass and c.relname ~ '^event_[0-9]{4}_[0-9]{2}$'
+  select pg_class.oid, relname, reltuples, to_date(relname, '"event_"YYYY"_"MM')::timestamp as first
+  from ${MONTHS}
 )
 select ${micros("first")} as starts, ${micros("(first + interval '1 month')")} as ends,
   case when reltuples < 0 then coalesce(n_live_tup, 0) else reltuples end::float8 as rows,
@@ -82,8 +83,8 @@ select ${micros("first")} as starts, ${micros("(first + interval '1 month')")} a
   coalesce(terms.most_common_elems::text::int4[], '{}') as terms,
   coalesce(terms.most_common_elem_freqs, '{}')::float8[] as frequencies,
   array(
-    select split_part(i.relname, '_number_', 2) from pg_index join pg_class i on i.oid = indexrelid
-    where indrelid = month.oid and indisvalid and strpos(i.relname, '_number_') > 0
+    select split_part(i.relname, '${NUMBER_INFIX}', 2) from pg_index join pg_class i on i.oid = indexrelid
+    where indrelid = month.oid and indisvalid and strpos(i.relname, '${NUMBER_INFIX}') > 0
   ) as paths
 from month
 left join pg_stat_all_tables on relid = oid

@@ -1,6 +1,7 @@
 import { type Field } from "#core/filter/tree.ts";
 import { withoutField } from "#core/filter/without-field.ts";
 
+import { SEVERITY_RANGE } from "./event-row.ts";
 import { createParameters, type Parameters } from "./parameters.ts";
 import { type Database } from "./pool.ts";
 import { read } from "./read.ts";
@@ -119,8 +120,7 @@ function fieldOf(field: FacetField): Field {
 }
 
 function columnOf(field: FacetField, parameters: Parameters): string {
-  // A range of severity has four numbers.
-  if (field === "severity") return "(severity - 1) / 4 * 4 + 1";
+  if (field === "severity") return SEVERITY_RANGE;
   if (!field.startsWith("ext.")) return field;
   return `(extensions ->> ${parameters.bind(field.slice("ext.".length), "text")}) collate "C"`;
 }
@@ -171,7 +171,7 @@ width as (
   select interval from span, unnest($1::int8[]) as interval
   where floor(last / interval) - floor(first / interval) < $2::int8 order by interval limit 1
 )
-select interval, floor(extract(epoch from occurred_at) / interval)::int8 as bucket, (severity - 1) / 4 * 4 + 1 as severity, count(*) as count
+select interval, floor(extract(epoch from occurred_at) / interval)::int8 as bucket, ${SEVERITY_RANGE} as severity, count(*) as count
 from found, width group by 1, 2, 3 order by 2`;
 
 /**

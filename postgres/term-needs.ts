@@ -16,7 +16,6 @@ import {
   dataTerms,
   extensionTerms,
   idTerm,
-  INCOMPLETE_TERM,
   type JsonScalar,
   severityTerm,
   tagTerm,
@@ -24,6 +23,7 @@ import {
   wordTerms,
 } from "#core/terms.ts";
 
+import { INCOMPLETE } from "./filter-text.ts";
 import { type Parameters } from "./parameters.ts";
 
 /** The terms that an event must have, unless it has the INCOMPLETE_TERM: all of some, or what is put together of such. */
@@ -155,7 +155,7 @@ function wholeWords(run: string, isFirst: boolean, isLast: boolean): readonly st
 
 /** The needs as a condition that the index of terms serves. */
 export function compileNeeds(needs: TermNeeds, parameters: Parameters): string {
-  return `(${compileEach(needs, parameters)} or terms @> '{${INCOMPLETE_TERM}}'::int4[])`;
+  return `(${compileEach(needs, parameters)} or ${INCOMPLETE})`;
 }
 
 function compileEach(needs: TermNeeds, parameters: Parameters): string {
