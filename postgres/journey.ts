@@ -1,10 +1,12 @@
 import { type DeadLetterIdentity } from "#core/dead-letter-name.ts";
 import { type EventIdentity } from "#core/event-name.ts";
 import { type LogPosition } from "#core/event.ts";
-import { idTerm, INCOMPLETE_TERM } from "#core/terms.ts";
+import { idTerm } from "#core/terms.ts";
 
 import { encodeArray, encodeTimestamptz } from "./binary-format.ts";
 import { type EventSummary, SUMMARY_COLUMNS, type SummaryRow, toSummary } from "./event-row.ts";
+import { INCOMPLETE } from "./filter-text.ts";
+import { MONTHS } from "./partitions.ts";
 import { type Database } from "./pool.ts";
 import { read } from "./read.ts";
 import { cutText, LETTER_TEXT_BYTES, toText } from "./record-values.ts";
@@ -132,7 +134,7 @@ export type StatementName =
 export const STATEMENTS: Readonly<Record<StatementName, string>> = {
   // The term leads to the rows with the id, but to those that have not all of their terms.
   named: `select ${STORED} from events.event
-    where source = $1 and id = $2 and (terms @> $3::int4[] or terms @> '{${INCOMPLETE_TERM}}')
+    where source = $1 and id = $2 and (terms @> $3::int4[] or ${INCOMPLETE})
     order by receive_time, partition, "offset" limit ${MOST + 1}`,
   keyed: `select ${STORED} from events.event where source = $1 and id = $2 and occurred_at = $3::timestamptz`,
   repeats: `select ${REPEAT} from (
@@ -246,50 +248,13 @@ export async function skipAt(
   );
 }
 
-/** How far a group has come on a partition. */
-export interface Progress {
-  /** Every offset below it was passed. */
-  readonly highWater: bigint;
-  /** When the group began on the log that it reads: what was recorded before is of another one. undefined: it is the first. */
-  readonly logSince: bigint | undefined;
-}
-
-/** How far a group has come on a topic, by partition; one of which nothing was passed is absent. */
-export async function progressOf(
-  db: Database,
-  { group, topic }: { readonly group: string; readonly topic: string },
-  signal: AbortSignal,
-): Promise<ReadonlyMap<number, Progress>> {
-  const rows = await read<{
-    readonly partition: number;
-    readonly high_water: string;
-    readonly since: string | null;
-  }>(
-    db,
-    {
-      name: "journey.progress",
-      text: `select partition, high_water, ${MICROS("nullif(log_since, '-infinity')", "since")}
-        from consumer.checkpoint where group_id = $1 and topic = $2 and high_water is not null`,
-      values: [group, topic],
-    },
-    signal,
-  );
-  return new Map(
-    rows.map(({ partition, high_water: highWater, since }) => [
-      partition,
-      { highWater: BigInt(highWater), logSince: since === null ? undefined : BigInt(since) },
-    ]),
-  );
-}
-
 /** The first month of which events are kept, such as "2026-08"; undefined where there are no months. */
 export async function firstMonth(db: Database, signal: AbortSignal): Promise<string | undefined> {
   const [row] = await read<{ readonly month: string | null }>(
     db,
     {
       name: "journey.first-month",
-      text: `select min(replace(substr(relname, 7), '_', '-')) as month from pg_inherits join pg_class on pg_class.oid = inhrelid
-        where inhparent = 'events.event'::regclass and relname ~ '^event_[0-9]{4}_[0-9]{2}$'`,
+      text: `select min(replace(substr(relname, 7), '_', '-')) as month from ${MONTHS}`,
     },
     signal,
   );

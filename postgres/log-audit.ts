@@ -195,28 +195,42 @@ export interface Passed {
   /** As of a claim. */
   readonly logId: string | undefined;
   readonly logSince: string;
+  /** `logSince` in microseconds since 1970; undefined where the log is the first one. */
+  readonly logSinceMicros: bigint | undefined;
 }
 
 /** How far a group has come, by partition. One of which nothing was stored, or whose checkpoint is gone, is absent. */
 export async function passedBy(
   db: Database,
   { group, topic }: Pick<PassedRange, "group" | "topic">,
+  signal?: AbortSignal,
 ): Promise<ReadonlyMap<number, Passed>> {
-  const { rows } = await db.pool.query<{
+  const rows = await read<{
     partition: number;
     high_water: string;
     log_id: string | null;
     log_since: string;
-  }>({
-    name: "log-audit.passed",
-    text: `select partition, high_water, log_id, log_since::text from consumer.checkpoint
-      where group_id = $1 and topic = $2 and high_water is not null`,
-    values: [group, topic],
-  });
+    micros: string | null;
+  }>(
+    db,
+    {
+      name: "log-audit.passed",
+      text: `select partition, high_water, log_id, log_since::text,
+          (extract(epoch from nullif(log_since, '-infinity')) * 1000000)::bigint as micros
+        from consumer.checkpoint where group_id = $1 and topic = $2 and high_water is not null`,
+      values: [group, topic],
+    },
+    signal,
+  );
   return new Map(
-    rows.map(({ partition, high_water: highWater, log_id: logId, log_since: logSince }) => [
-      partition,
-      { highWater: BigInt(highWater), logId: logId ?? undefined, logSince },
+    rows.map((row) => [
+      row.partition,
+      {
+        highWater: BigInt(row.high_water),
+        logId: row.log_id ?? undefined,
+        logSince: row.log_since,
+        logSinceMicros: row.micros === null ? undefined : BigInt(row.micros),
+      },
     ]),
   );
 }

@@ -1,7 +1,8 @@
 import { Code, type ConnectError } from "@connectrpc/connect";
 import { formatEventName } from "#core/event-name.ts";
 import { quote } from "#core/faults.ts";
-import { firstMonth, type Progress } from "#postgres/journey.ts";
+import { firstMonth } from "#postgres/journey.ts";
+import { type Passed } from "#postgres/log-audit.ts";
 import { type Database } from "#postgres/pool.ts";
 import { toConnectError } from "../errors.ts";
 import { type Facts, otherTimes, placeText, type Sought } from "./journey-facts.ts";
@@ -13,7 +14,7 @@ export interface Vain {
   readonly sought: Sought;
   readonly facts: Facts;
   /** How far the group has come, by partition. */
-  readonly passed: ReadonlyMap<number, Progress>;
+  readonly passed: ReadonlyMap<number, Passed>;
   /** What the log has at the position. */
   readonly onLog: LogAnswer | undefined;
   readonly look: LogLook;

@@ -10,7 +10,8 @@ import {
   type InFlightSchema,
 } from "#gen/weir/v1/search_pb.ts";
 import { occurredAt } from "#postgres/event-values.ts";
-import { isKeptOf, MOST, type Progress, progressOf, skipAt } from "#postgres/journey.ts";
+import { isKeptOf, MOST, skipAt } from "#postgres/journey.ts";
+import { type Passed, passedBy } from "#postgres/log-audit.ts";
 import { type Database } from "#postgres/pool.ts";
 import { demandNone } from "../errors.ts";
 import { endOf } from "../http/deadlines.ts";
@@ -45,7 +46,7 @@ type Answer = MessageInitShape<typeof GetEventJourneyResponseSchema>;
 interface StoreLook {
   readonly facts: Facts;
   /** How far the group had come in each partition before the facts were looked up. */
-  readonly passed: ReadonlyMap<number, Progress>;
+  readonly passed: ReadonlyMap<number, Passed>;
   readonly skips: readonly Skipped[];
 }
 
@@ -109,15 +110,15 @@ async function lookUp(
   signal: AbortSignal,
 ): Promise<StoreLook> {
   // First how far the group has come: what is below that has an outcome in all that is read after it.
-  const passed = await progressOf(database, { group, topic }, signal);
+  const passed = await passedBy(database, { group, topic }, signal);
   const { position } = sought;
-  const since = position?.topic === topic ? passed.get(position.partition)?.logSince : undefined;
+  const since = position?.topic === topic ? passed.get(position.partition)?.logSinceMicros : undefined;
   const facts = await collectFacts(database, group, { ...sought, since }, signal);
   const skips: Skipped[] = [];
   for (const place of openPlaces(facts, position)) {
     if (!isPassed(passed, topic, place)) continue;
     const skip = await skipAt(database, group, place, signal);
-    const logSince = passed.get(place.partition)?.logSince;
+    const logSince = passed.get(place.partition)?.logSinceMicros;
     if (skip === undefined || (logSince !== undefined && skip.recordedAt < logSince)) continue;
     skips.push({ ...skip, position: place });
   }
