@@ -28,12 +28,28 @@ const MAX_DOUBLINGS = 5;
  */
 export function createWatchdog({ stuckMs, logRanges }: WatchdogOptions): Watchdog {
   const strikes = new Map<number, { readonly offset: bigint; readonly count: number }>();
+  /** When the log was last seen to have nothing to hand out at an offset: until then nobody waited in vain. */
+  const idle = new Map<number, { readonly offset: bigint; readonly at: number }>();
+
+  /** Where a transaction is open, the log goes on and nothing of it is handed out: no member would fare better. */
+  function noteIdle(
+    readers: readonly PartitionReader[],
+    ranges: ReadonlyMap<number, Pick<LogRange, "stable">> | undefined,
+  ): void {
+    for (const { partition, waiting } of readers) {
+      const stable = ranges?.get(partition.partition)?.stable;
+      if (waiting !== undefined && stable !== undefined && waiting.offset >= stable)
+        idle.set(partition.partition, { offset: waiting.offset, at: performance.now() });
+    }
+  }
 
   function isLate({ partition: { partition }, waiting }: PartitionReader): boolean {
     if (waiting === undefined) return false;
+    const last = idle.get(partition);
+    const since = last?.offset === waiting.offset ? Math.max(waiting.since, last.at) : waiting.since;
     const strike = strikes.get(partition);
     const doublings = strike?.offset === waiting.offset ? Math.min(strike.count, MAX_DOUBLINGS) : 0;
-    return performance.now() - waiting.since >= stuckMs * 2 ** doublings;
+    return performance.now() - since >= stuckMs * 2 ** doublings;
   }
 
   /** A fetch by name, from an offset that the new log has too, goes on as if nothing had happened. */
@@ -55,11 +71,11 @@ export function createWatchdog({ stuckMs, logRanges }: WatchdogOptions): Watchdo
         if (signal.aborted) continue;
         const ranges = await logRanges().catch(() => undefined);
         refuseAnother(readers(), ranges);
+        noteIdle(readers(), ranges);
         for (const reader of readers().filter(isLate)) {
           const { topic, partition } = reader.partition;
           const { offset, since } = reader.waiting!;
-          // Where a transaction is open, the log goes on and nothing of it is handed out: no member would fare better.
-          if (offset >= (ranges?.get(partition)?.stable ?? 0n)) continue;
+          if (ranges?.get(partition) === undefined) continue;
           const before = strikes.get(partition);
           strikes.set(partition, { offset, count: before?.offset === offset ? before.count + 1 : 1 });
           const seconds = Math.round((performance.now() - since) / 1_000);
